@@ -1,0 +1,83 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Where each token stands.
+///
+///   rope.rotate(q, rotary::Positions::range(4096));          // decoding: tokens at 4096, 4097, ...
+///   rope.rotate(q, rotary::Positions::ids(position_ids));    // one id a token
+///   rope.rotate(q, rotary::Positions::packed(cu_seqlens));   // sequences end to end, each from 0
+///
+/// Positions may be negative. A Positions is a view: the memory it points to must outlive the call.
+/// Integers up to 2^40 in size keep the accuracy of rope.h; real numbers too.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "rotary/tensor.h"
+
+namespace rotary {
+
+class Positions {
+ public:
+  enum class Kind : std::uint8_t { kRange, kIds, kPacked };
+
+  /// Token t of every batch row is at first + t. Fits any number of tokens.
+  static Positions range(std::int64_t first = 0) noexcept;
+
+  /// Token t of batch row b is at first[b] + t: decoding a batch of sequences of different length.
+  static Positions range(std::span<const std::int64_t> first) noexcept;
+
+  /// One position a token, the same for every batch row.
+  static Positions ids(std::span<const std::int32_t> positions) noexcept;
+  static Positions ids(std::span<const std::int64_t> positions) noexcept;
+  static Positions ids(std::span<const float> positions) noexcept;
+  static Positions ids(std::span<const double> positions) noexcept;
+
+  /// A view of int32, int64, float32 or float64, any strides:
+  ///   rank 1  [tokens]                  one axis
+  ///   rank 2  [axes, tokens]            the same for every batch row
+  ///   rank 3  [axes, batch, tokens]     one axis with a batch is [1, batch, tokens]
+  /// Throws std::invalid_argument for another rank or type, or a negative size.
+  static Positions ids(const ConstTensorView& positions);
+
+  /// Sequences packed end to end along the tokens: sequence s holds the tokens
+  /// boundaries[s] .. boundaries[s+1]-1, and they stand at first[s], first[s]+1, ... (`first` empty:
+  /// at 0). Boundaries begin with 0, never fall, and end with the number of tokens.
+  static Positions packed(std::span<const std::int64_t> boundaries,
+                          std::span<const std::int64_t> first = {});
+
+  /// The same position on every axis of the rope, as text tokens have in M-RoPE. For one-axis
+  /// positions only; a rope of several axes refuses one-axis positions unless told so.
+  Positions on_all_axes() const;
+
+  Kind kind() const noexcept { return kind_; }
+  bool same_on_all_axes() const noexcept { return same_on_all_axes_; }
+  /// Axes given; 1 for ranges and packed sequences.
+  std::int64_t axes() const noexcept;
+  /// Batch rows given; -1 where the positions fit any batch.
+  std::int64_t batch() const noexcept;
+  /// Tokens given; -1 where the positions fit any number.
+  std::int64_t tokens() const noexcept;
+  /// True for float32 and float64 ids.
+  bool real_valued() const noexcept;
+
+  /// Kind kIds: [axes, batch or 1, tokens], stride 0 where repeated.
+  const ConstTensorView& view() const noexcept { return view_; }
+  /// Kind kRange: the first position of each batch row; kPacked: of each sequence; may be empty.
+  std::span<const std::int64_t> first() const noexcept { return first_; }
+  std::int64_t start() const noexcept { return start_; }
+  /// Kind kPacked.
+  std::span<const std::int64_t> boundaries() const noexcept { return boundaries_; }
+
+ private:
+  Kind kind_ = Kind::kRange;
+  bool same_on_all_axes_ = false;
+  bool per_row_ = false;  // a range with a first position for each batch row
+  std::int64_t start_ = 0;
+  ConstTensorView view_{};
+  std::span<const std::int64_t> first_;
+  std::span<const std::int64_t> boundaries_;
+};
+
+}  // namespace rotary

@@ -1,0 +1,76 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Views of memory that the caller owns.
+///
+///   std::vector<float> q(tokens * heads * 128);
+///   auto view = rotary::TensorView::contiguous(q.data(), rotary::DType::kFloat32,
+///                                              {tokens, heads, 128});
+///
+/// A view is a few words on the stack: copying it copies no data, and it never allocates.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace rotary {
+
+/// Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32.
+enum class DType : std::uint8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64 };
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype) noexcept;
+/// "float32", "bfloat16", ...
+std::string_view name_of(DType dtype) noexcept;
+bool is_floating_point(DType dtype) noexcept;
+
+enum class DeviceType : std::uint8_t { kCpu, kCuda };
+
+/// Where the memory lies.
+struct Device {
+  DeviceType type = DeviceType::kCpu;
+  int index = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+inline constexpr int kMaxRank = 4;
+using Dims = std::array<std::int64_t, kMaxRank>;
+
+/// A pointer with a shape. `strides` count elements, not bytes; a stride of 0 repeats, a negative
+/// one runs backwards. Only the first `rank` entries of shape and strides mean anything.
+template <typename Void>
+struct BasicTensorView {
+  Void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int rank = 0;
+  Dims shape{};
+  Dims strides{};
+  Device device{};
+
+  /// Row-major and without gaps. Throws std::invalid_argument for more than kMaxRank dimensions or
+  /// a negative one.
+  static BasicTensorView contiguous(Void* data, DType dtype,
+                                    std::initializer_list<std::int64_t> shape, Device device = {});
+
+  std::int64_t num_elements() const noexcept {
+    std::int64_t count = 1;
+    for (int i = 0; i < rank; ++i) count *= shape[static_cast<std::size_t>(i)];
+    return count;
+  }
+
+  /// Reading through a writable view is always allowed.
+  operator BasicTensorView<const void>() const noexcept {
+    return {data, dtype, rank, shape, strides, device};
+  }
+};
+
+using TensorView = BasicTensorView<void>;
+using ConstTensorView = BasicTensorView<const void>;
+
+extern template struct BasicTensorView<void>;
+extern template struct BasicTensorView<const void>;
+
+}  // namespace rotary
