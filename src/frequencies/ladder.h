@@ -1,0 +1,70 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A ladder is the list f_0, f_1, ... of one axis. Every scaling fills one; the axis maps place the
+// rungs into the matrix.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rotary/recipe.h"
+
+namespace rotary::internal {
+
+inline constexpr long double kPi = 3.14159265358979323846264338327950288L;
+
+struct Ladder {
+  std::vector<long double> rungs{};
+  long double scale = 1.0L;
+  long double softmax_scale = 1.0L;
+  /// Empty, or one a rung: see Frequencies::growth.
+  std::vector<long double> growth{};
+  double growth_origin = 0.0;
+};
+
+/// What a scaling is given: d, the base, and the positions in use (0: as trained).
+struct LadderArgs {
+  std::int64_t dim = 0;    // d of the formulas
+  std::int64_t pairs = 0;  // rungs to make: d/2, rounded up where d is odd
+  long double theta = 0.0L;
+  std::int64_t context = 0;
+
+  LadderArgs with_theta(long double other) const {
+    LadderArgs args = *this;
+    args.theta = other;
+    return args;
+  }
+};
+
+/// theta^(-2i/d) (RoFormer, arXiv 2104.09864, section 3.2.2).
+std::vector<long double> plain_rungs(const LadderArgs& args);
+
+Ladder make_ladder(const Scaling& scaling, const LadderArgs& args);
+
+Ladder make_ladder(const Plain&, const LadderArgs&);
+Ladder make_ladder(const Linear&, const LadderArgs&);
+Ladder make_ladder(const Ntk&, const LadderArgs&);
+Ladder make_ladder(const NtkAlpha&, const LadderArgs&);
+Ladder make_ladder(const DynamicNtk&, const LadderArgs&);
+Ladder make_ladder(const Yarn&, const LadderArgs&);
+Ladder make_ladder(const YarnPaper&, const LadderArgs&);
+Ladder make_ladder(const YarnWalkthrough&, const LadderArgs&);
+Ladder make_ladder(const LongRope&, const LadderArgs&);
+Ladder make_ladder(const Llama3&, const LadderArgs&);
+Ladder make_ladder(const Proportional&, const LadderArgs&);
+Ladder make_ladder(const Divisors&, const LadderArgs&);
+Ladder make_ladder(const Learnable&, const LadderArgs&);
+Ladder make_ladder(const ReceptiveField&, const LadderArgs&);
+Ladder make_ladder(const Xpos&, const LadderArgs&);
+
+/// theta * gain^(d/(d-2)): the change of base that stretches the slowest pair by `gain` and leaves
+/// the fastest alone. Throws where d = 2, which has no such base.
+long double ntk_theta(const LadderArgs& args, long double gain);
+
+// Rules on recipe members; each throws std::invalid_argument that names recipe and member.
+void require_positive(const char* what, double value);
+void require_positive(const char* what, std::int64_t value);
+void require_size(const char* what, std::size_t size, std::int64_t pairs);
+
+}  // namespace rotary::internal
