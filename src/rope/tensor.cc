@@ -1,0 +1,71 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rotary/tensor.h"
+
+#include "support/message.h"
+
+namespace rotary {
+
+std::size_t size_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat32:
+    case DType::kInt32:
+      return 4;
+    case DType::kFloat64:
+    case DType::kInt64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view name_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+  }
+  return "unknown";
+}
+
+bool is_floating_point(DType dtype) noexcept {
+  return dtype != DType::kInt32 && dtype != DType::kInt64;
+}
+
+template <typename Void>
+BasicTensorView<Void> BasicTensorView<Void>::contiguous(Void* data, DType dtype,
+                                                        std::initializer_list<std::int64_t> shape,
+                                                        Device device) {
+  if (shape.size() > static_cast<std::size_t>(kMaxRank)) {
+    internal::reject("[TensorView] rank must be at most ", kMaxRank, ", got ", shape.size());
+  }
+  BasicTensorView view{data, dtype, static_cast<int>(shape.size()), {}, {}, device};
+  std::size_t i = 0;
+  for (const std::int64_t size : shape) {
+    if (size < 0) internal::reject("[TensorView] sizes must not be negative, got ", size);
+    view.shape[i++] = size;
+  }
+  std::int64_t stride = 1;
+  while (i-- > 0) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return view;
+}
+
+template struct BasicTensorView<void>;
+template struct BasicTensorView<const void>;
+
+}  // namespace rotary
