@@ -1,0 +1,78 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rotary/model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "model/config.h"
+#include "model/family.h"
+#include "model/json.h"
+#include "rotary/io.h"
+#include "support/message.h"
+#include "support/quote.h"
+
+namespace rotary {
+
+Frequencies ModelRope::make_frequencies(std::int64_t context_in_use) const {
+  return rotary::make_frequencies(recipe, context_in_use);
+}
+
+Rope ModelRope::make_rope(std::int64_t context_in_use, Precision precision) const {
+  return Rope(make_frequencies(context_in_use), layout, precision);
+}
+
+Model Model::from_config(std::string_view json, const std::string& source) {
+  return internal::read_config(internal::parse_json(json, source), source);
+}
+
+Model Model::read(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    if (fs::exists(path / "config.json", error)) return read(path / "config.json");
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+      if (entry.path().extension() == ".gguf") return read(entry.path());
+    }
+    throw IoError(path.string(), IoError::kNoOffset, "the folder has no config.json and no .gguf");
+  }
+  const MappedFile file(path);
+  const std::string source = path.string();
+  if (file.bytes().starts_with("GGUF")) return from_gguf(file.bytes(), source);
+  constexpr std::size_t kLongestConfig = std::size_t{64} << 20;
+  if (file.bytes().size() > kLongestConfig) {
+    throw IoError(source, IoError::kNoOffset, "too long for a config.json, and not GGUF");
+  }
+  return from_config(file.bytes(), source);
+}
+
+const ModelRope& Model::rope(std::string_view name) const {
+  const auto find = [this](auto wanted) {
+    return std::find_if(ropes.begin(), ropes.end(), wanted);
+  };
+  auto found = ropes.end();
+  if (!name.empty()) {
+    found = find([name](const ModelRope& rope) { return rope.name == name; });
+  } else if (ropes.size() == 1) {
+    found = ropes.begin();
+  } else {
+    for (const std::string_view usual :
+         {"default", "full_attention", "main", "text.default", "text.full_attention"}) {
+      found = find([usual](const ModelRope& rope) { return rope.name == usual; });
+      if (found != ropes.end()) break;
+    }
+  }
+  if (found != ropes.end()) return *found;
+  std::string names;
+  for (const ModelRope& rope : ropes) names += (names.empty() ? "" : ", ") + rope.name;
+  internal::reject("[Model::rope] no rope named ", internal::quote(name), "; there are: ", names);
+}
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> types;
+  for (const auto& [name, family] : internal::all_families()) types.push_back(name);
+  return types;
+}
+
+}  // namespace rotary

@@ -1,0 +1,353 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "model/part.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "model/layers.h"
+#include "model/scaling.h"
+#include "support/message.h"
+#include "support/quote.h"
+
+namespace rotary::internal {
+namespace {
+
+/// What one rope of the part is read from.
+struct Entry {
+  std::string name = "default";
+  const Json* dict = nullptr;      // the rope dictionary, or null
+  bool dict_assumed = false;       // it is the family's
+  const Json* fallback = nullptr;  // the family's dictionary for single values, or null
+  std::string theta_key;           // key of theta outside dictionaries; empty: rope_theta
+};
+
+const Json* non_empty_object(const Json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || !found->is_object() || found->empty()) return nullptr;
+  return &*found;
+}
+
+/// rope_scaling wins over rope_parameters, as in transformers.
+const Json* rope_dictionary(const Json& config) {
+  const Json* old = non_empty_object(config, "rope_scaling");
+  return old != nullptr ? old : non_empty_object(config, "rope_parameters");
+}
+
+/// One dictionary for each layer type: every value is an object, or null for layers without rope.
+bool is_nested(const Json& dict) {
+  return std::all_of(dict.begin(), dict.end(),
+                     [](const Json& value) { return value.is_object() || value.is_null(); }) &&
+         std::any_of(dict.begin(), dict.end(), [](const Json& v) { return v.is_object(); });
+}
+
+const Json* member_object(const Json* dict, const std::string& name) {
+  if (dict == nullptr) return nullptr;
+  const auto found = dict->find(name);
+  return found == dict->end() || !found->is_object() ? nullptr : &*found;
+}
+
+std::vector<Entry> entries_of(const Lookup& lookup) {
+  const Family& family = lookup.family();
+  const Json* given = rope_dictionary(lookup.config());
+  const Json* usual = non_empty_object(family.defaults, "rope_parameters");
+  std::vector<Entry> entries;
+  if (given != nullptr && is_nested(*given)) {
+    for (const auto& [name, dict] : given->items()) {
+      if (dict.is_null()) continue;
+      const auto layer = family.layers.find(name);
+      entries.push_back({.name = name,
+                         .dict = &dict,
+                         .fallback = member_object(usual, name),
+                         .theta_key = layer == family.layers.end() ? "" : layer->second.theta_key});
+    }
+    return entries;
+  }
+  if (family.layers.empty()) {
+    const bool assumed = given == nullptr;
+    entries.push_back({.dict = assumed ? usual : given, .dict_assumed = assumed, .theta_key = ""});
+    return entries;
+  }
+  for (const auto& [name, layer] : family.layers) {
+    const Json* own = member_object(usual, name);
+    const bool assumed = given == nullptr || !layer.scaled;
+    entries.push_back({.name = name,
+                       .dict = assumed ? own : given,
+                       .dict_assumed = assumed,
+                       .fallback = own,
+                       .theta_key = layer.theta_key});
+  }
+  return entries;
+}
+
+/// Reads one entry. Every step writes its share of the rope.
+class RopeReader {
+ public:
+  RopeReader(const Lookup& lookup, const Entry& entry)
+      : lookup_(lookup), entry_(entry), dict_(entry.dict, entry.dict_assumed, lookup) {
+    rope_.name = entry.name;
+  }
+
+  ModelRope read() {
+    read_theta();
+    read_widths();
+    rope_.recipe.scaling = make_scaling(dict_, around(), rope_);
+    read_pairing();
+    read_axes();
+    rope_.recipe.gain = lookup_.family().gain;
+    rope_.layers = rotating_layers(lookup_, entry_.name);
+    for (std::string& line : dict_.key_warnings()) rope_.warnings.push_back(std::move(line));
+    if (const std::string line = dict_.assumed_line(); !line.empty()) note(rope_.assumed, line);
+    return std::move(rope_);
+  }
+
+ private:
+  std::optional<double> from_fallback(const char* key) const {
+    if (entry_.fallback == nullptr || !entry_.fallback->contains(key)) return std::nullopt;
+    return as_number((*entry_.fallback)[key], key, lookup_.source());
+  }
+
+  void assume(const char* key, double value) {
+    note(rope_.assumed, concat(key, " = ", value, " (the default of model_type ",
+                               quote(lookup_.family().model_type), ")"));
+  }
+
+  void read_theta() {
+    const std::string key = entry_.theta_key.empty() ? "rope_theta" : entry_.theta_key;
+    std::optional<double> theta;
+    if (dict_.given()) theta = dict_.number("rope_theta");
+    if (!theta) {
+      if (const Found found = lookup_.in_file(key)) {
+        theta = as_number(of_layer_type(lookup_, found, entry_.name), found.key, lookup_.source());
+      }
+    }
+    if (!theta && (theta = from_fallback("rope_theta"))) assume("rope_theta", *theta);
+    if (!theta && (theta = dict_.number("rope_theta"))) assume("rope_theta", *theta);
+    if (!theta) theta = lookup_.number("rope_theta", rope_.assumed);
+    if (!theta) {
+      reject("[Model] ", lookup_.source(), ": rope_theta is missing, and model_type ",
+             quote(lookup_.family().model_type), " has no documented default");
+    }
+    if (const auto ratio = lookup_.in_file("rope_ratio")) {  // ChatGLM
+      *theta *= as_number(*ratio.value, "rope_ratio", lookup_.source());
+    }
+    rope_.recipe.theta = *theta;
+  }
+
+  /// partial_rotary_factor from the nearest place that has it; 1 where the rope type ignores it.
+  double read_partial() {
+    std::optional<double> partial;
+    if (dict_.given()) partial = dict_.number("partial_rotary_factor");
+    bool given = partial.has_value();
+    if (!partial) {
+      if (const Found found = lookup_.in_file("partial_rotary_factor")) {
+        partial = as_number(*found.value, found.key, lookup_.source());
+        given = true;
+      }
+    }
+    if (lookup_.family().partial == Partial::kNever) return 1.0;
+    if (const Found list = lookup_.in_file("partial_rotary_factors")) {  // one a layer
+      partial = as_number(of_layer_type(lookup_, list, entry_.name), list.key, lookup_.source());
+      given = true;
+    }
+    const bool plain = dict_.type() == "default" || dict_.type() == "axial";
+    if (plain && lookup_.family().partial != Partial::kAlways) {
+      if (given && *partial != 1.0) {
+        rope_.warnings.push_back(
+            concat("partial_rotary_factor ", *partial, " is ignored: model_type ",
+                   quote(lookup_.family().model_type), " rotates the whole head with rope_type ",
+                   quote(dict_.type())));
+      }
+      return 1.0;
+    }
+    if (!partial && (partial = from_fallback("partial_rotary_factor"))) {
+      assume("partial_rotary_factor", *partial);
+    }
+    if (!partial) partial = lookup_.number("partial_rotary_factor", rope_.assumed);
+    if (partial && !(*partial >= 0.0 && *partial <= 1.0)) {
+      reject("[Model] ", lookup_.source(), ": partial_rotary_factor must be in [0, 1], got ",
+             *partial);
+    }
+    return partial.value_or(1.0);
+  }
+
+  void read_widths() {
+    const std::int64_t head_dim = layer_head_dim(lookup_, entry_.name, rope_.assumed);
+    partial_ = read_partial();
+    std::int64_t dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_);
+    if (dict_.type() == "proportional") dim = head_dim;
+    if (lookup_.family().rotary_dim_honoured) {
+      dim = lookup_.integer("rotary_dim", rope_.assumed).value_or(dim);
+    } else if (const Found given = lookup_.in_file("rotary_dim")) {
+      const std::int64_t rotary_dim = as_integer(*given.value, "rotary_dim", lookup_.source());
+      if (rotary_dim != dim) {
+        rope_.warnings.push_back(concat("rotary_dim ", rotary_dim, " is ignored: model_type ",
+                                        quote(lookup_.family().model_type), " rotates ", dim,
+                                        " dims"));
+      }
+    }
+    if (dim < 1 || dim > head_dim) {
+      reject("[Model] ", lookup_.source(), ": rotary_dim must be 1 to head_dim ", head_dim,
+             ", got ", dim);
+    }
+    rope_.layout.head_dim = head_dim;
+    rope_.recipe.rotary_dim = dim;
+    if (dim % 2 != 0) make_even();
+    rope_.layout.rotary_offset =
+        lookup_.family().trailing ? rope_.layout.head_dim - rope_.recipe.rotary_dim : 0;
+  }
+
+  /// transformers does not refuse an odd width: it makes a table of one more, with the frequencies
+  /// of the odd one. That happens where a head is cut in parts, or hidden_size does not divide.
+  void make_even() {
+    const std::int64_t dim = rope_.recipe.rotary_dim;
+    std::int64_t& head_dim = rope_.layout.head_dim;
+    if (lookup_.in_file("head_dim") && dim == head_dim) {
+      reject("[Model] ", lookup_.source(), ": rotary_dim must be even, got ", dim);
+    }
+    rope_.warnings.push_back(concat("the rotary width is an odd ", dim, " (head_dim ", head_dim,
+                                    ", partial_rotary_factor ", partial_, "); ", dim + 1,
+                                    " dims rotate, with the frequencies of ", dim));
+    rope_.recipe.rotary_dim = dim + 1;
+    rope_.recipe.ladder_dim = dim;
+    head_dim = std::max(head_dim, dim + 1);
+  }
+
+  ScalingContext around() {
+    ScalingContext result;
+    result.partial = partial_;
+    result.max_position_embeddings = lookup_.integer("max_position_embeddings", rope_.assumed);
+    if (const Found found = lookup_.in_file("original_max_position_embeddings")) {
+      result.top_level_original = as_integer(*found.value, found.key, lookup_.source());
+    }
+    const Family& family = lookup_.family();
+    const auto usual = family.defaults.find("original_max_position_embeddings");
+    if (usual != family.defaults.end()) result.usual_original = usual->get<std::int64_t>();
+    result.attention_factor = family.attention_factor;
+    result.alpha_honoured = family.alpha_honoured;
+    if (family.softmax_correction) {
+      result.softmax_correction = SoftmaxCorrection::kMscaleAllDimSquared;
+    }
+    return result;
+  }
+
+  void read_pairing() {
+    const Family& family = lookup_.family();
+    rope_.layout.pairing = family.pairing;
+    rope_.layout.output_pairing = family.output_pairing;
+    rope_.recipe.turn = family.turn;
+    if (family.interleave_key.empty()) return;
+    const Found flag = lookup_.in_file(family.interleave_key);
+    if (flag && flag.value->is_boolean() && !flag.value->get<bool>()) {
+      rope_.layout.pairing = rope_.layout.output_pairing = Pairing::kHalf;
+    }
+  }
+
+  /// mrope_section wherever the file has it; null if nowhere.
+  const Json* sections_in_file() const {
+    for (const char* key : {"mrope_section", "xdrope_section"}) {
+      if (const Json* inside = dict_.find(key)) return inside;
+      if (const Found found = lookup_.in_file(key)) return found.value;
+    }
+    return nullptr;
+  }
+
+  void read_axes() {
+    rope_.axes = lookup_.family().axes;
+    rope_.recipe.axes = lookup_.family().axis_map;
+    const Json* sections = sections_in_file();
+    auto* mrope = std::get_if<Mrope>(&rope_.recipe.axes);
+    if (mrope == nullptr && sections != nullptr &&
+        std::holds_alternative<OneAxis>(rope_.recipe.axes)) {
+      const Json* interleaved = dict_.find("mrope_interleaved");
+      const bool weave = interleaved != nullptr && interleaved->is_boolean() &&
+                         interleaved->get<bool>();
+      rope_.recipe.axes = Mrope{.order = weave ? MropeOrder::kInterleaved : MropeOrder::kChunked};
+      mrope = &std::get<Mrope>(rope_.recipe.axes);
+      note(rope_.assumed, concat("axes t, h, w with ", weave ? "interleaved" : "chunked",
+                                 " sections (there is an mrope_section, and model_type ",
+                                 quote(lookup_.family().model_type), " is not known to have axes)"));
+    }
+    if (mrope == nullptr) return;
+    if (sections != nullptr) {
+      mrope->sections = as_integers(*sections, "mrope_section", lookup_.source());
+    }
+    if (mrope->sections.size() == 4) {
+      rope_.axes = {"t", "w", "h", "x"};
+    } else if (mrope->sections.size() == 3) {
+      rope_.axes = {"t", "h", "w"};
+    } else {
+      reject("[Model] ", lookup_.source(), ": mrope_section must have 3 or 4 entries, got ",
+             mrope->sections.size());
+    }
+    if (mrope->order == MropeOrder::kSpatialFirst ||
+        mrope->order == MropeOrder::kSpatialBlocks) {  // written h, w, t in these configs
+      std::rotate(mrope->sections.begin(), mrope->sections.end() - 1, mrope->sections.end());
+    }
+  }
+
+  const Lookup& lookup_;
+  const Entry& entry_;
+  RopeDict dict_;
+  ModelRope rope_;
+  double partial_ = 1.0;
+};
+
+/// Keys of attention code that act beside the rotation, or instead of it.
+void add_general_warnings(const Lookup& lookup, ModelRope& rope) {
+  const Json& config = lookup.config();
+  if (non_empty_object(config, "rope_scaling") != nullptr &&
+      non_empty_object(config, "rope_parameters") != nullptr &&
+      config["rope_scaling"] != config["rope_parameters"]) {
+    rope.warnings.push_back("rope_scaling and rope_parameters differ; rope_scaling is used");
+  }
+  for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
+    const Found found = lookup.in_file(key);
+    if (found && found.value->is_string() && !found.value->get<std::string>().starts_with("rot")) {
+      rope.warnings.push_back(concat(key, " is ", quote(found.value->get<std::string>()),
+                                     ": this checkpoint may not rotate at all"));
+    }
+  }
+  if (const Found alibi = lookup.in_file("alibi"); alibi && *alibi.value == true) {
+    rope.warnings.push_back("alibi is true: this checkpoint does not rotate");
+  }
+  if (const Found tuning = lookup.in_file("attn_temperature_tuning");
+      tuning && *tuning.value != false && *tuning.value != 0) {
+    rope.warnings.push_back(
+        "attn_temperature_tuning: attention also scales queries by position, outside the rotation");
+  }
+}
+
+}  // namespace
+
+bool mentions_rope(const Json& config) {
+  constexpr std::array<const char*, 11> kKeys = {
+      "rope_parameters", "rope_scaling",   "rope_theta",           "rotary_emb_base",
+      "rotary_dim",      "rotary_pct",     "partial_rotary_factor", "rope_local_base_freq",
+      "rope_type",       "mrope_section",  "global_rope_theta"};
+  return std::any_of(kKeys.begin(), kKeys.end(), [&config](const char* key) {
+    const auto found = config.find(key);
+    return found != config.end() && !found->is_null();
+  });
+}
+
+std::vector<ModelRope> read_part(const Lookup& lookup) {
+  std::vector<ModelRope> ropes;
+  for (const Entry& entry : entries_of(lookup)) {
+    ModelRope rope = RopeReader(lookup, entry).read();
+    add_general_warnings(lookup, rope);
+    split_by_theta(lookup, std::move(rope), ropes);
+  }
+  if (lookup.family().has_indexer && ropes.size() == 1) {
+    ModelRope indexer = ropes.front();
+    indexer.name = "indexer";
+    indexer.layout.pairing = indexer.layout.output_pairing = Pairing::kHalf;
+    ropes.push_back(std::move(indexer));
+  }
+  return ropes;
+}
+
+}  // namespace rotary::internal
