@@ -90,28 +90,28 @@ class Walker {
                           " is left out; " + line);
       return;
     }
-    if (family != nullptr && family->has_rope) return append(config, prefix, *family, {});
+    if (family != nullptr && family->has_rope) return append(config, prefix, *family, model_type, {});
     if (!mentions_rope(config) || !stands_alone(config)) return;
     // A composite that keeps its text model's keys at the top, as Qwen2-VL was published.
     if (family != nullptr && config.contains("hidden_size")) {
       if (const auto text = family->parts.find("text_config"); text != family->parts.end()) {
         if (config.contains("text_config")) return;
-        return append(config, prefix + "text.", *find_family(text->second), {});
+        return append(config, prefix + "text.", *find_family(text->second), text->second, {});
       }
     }
     if (model_type.empty()) {
       const Family& llama = *find_family("llama");
-      return append(config, prefix, llama,
+      return append(config, prefix, llama, "llama",
                     "pairing half (the config has no model_type; it is read like \"llama\")");
     }
-    append(config, prefix, unknown_family(),
+    append(config, prefix, unknown_family(), model_type,
            concat("pairing half (model_type ", quote(model_type),
                   " is not known; most models pair halves)"));
   }
 
   void append(const Json& config, const std::string& prefix, const Family& family,
-              const std::string& assumed) {
-    const Lookup lookup(config, family, source_);
+              const std::string& model_type, const std::string& assumed) {
+    const Lookup lookup(config, family, model_type, source_);
     for (ModelRope& rope : read_part(lookup)) {
       rope.name = prefix + rope.name;
       if (!assumed.empty()) rope.assumed.insert(rope.assumed.begin(), assumed);

@@ -110,7 +110,7 @@ std::optional<double> Lookup::number(std::string_view key,
   const double value = as_number(*found.value, found.key, source_);
   if (found.assumed) {
     note(assumed, concat(key, " = ", value, " (the default of model_type ",
-                         quote(family_.model_type), ")"));
+                         quote(model_type_), ")"));
   }
   return value;
 }

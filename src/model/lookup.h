@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/family.h"
@@ -27,8 +28,11 @@ struct Found {
 /// n_embd, and so on. Null values count as absent.
 class Lookup {
  public:
-  Lookup(const Json& config, const Family& family, std::string source)
-      : config_(config), family_(family), source_(std::move(source)) {}
+  Lookup(const Json& config, const Family& family, std::string model_type, std::string source)
+      : config_(config),
+        family_(family),
+        model_type_(std::move(model_type)),
+        source_(std::move(source)) {}
 
   /// In the file only.
   Found in_file(std::string_view key) const;
@@ -46,6 +50,8 @@ class Lookup {
 
   const Json& config() const noexcept { return config_; }
   const Family& family() const noexcept { return family_; }
+  /// As the file says, or as its parent implies.
+  const std::string& model_type() const noexcept { return model_type_; }
   const std::string& source() const noexcept { return source_; }
 
  private:
@@ -54,6 +60,7 @@ class Lookup {
 
   const Json& config_;
   const Family& family_;
+  std::string model_type_;
   std::string source_;
 };
 

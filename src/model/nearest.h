@@ -27,15 +27,27 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// True if the letters of `word` appear in `other` in that order: attn_factor, attention_factor.
+inline bool abbreviates(std::string_view word, std::string_view other) {
+  std::size_t at = 0;
+  for (const char letter : other) {
+    if (at < word.size() && word[at] == letter) ++at;
+  }
+  return at == word.size();
+}
+
 /// The nearest of `words`, or empty where none is within a third of the word's length (at least 2
-/// edits). Ties go to the first. Words longer than 64 bytes have no neighbour.
+/// edits). An abbreviation counts as two edits. Ties go to the first. Words longer than 64 bytes have no neighbour.
 template <typename Words>
 std::string_view nearest(std::string_view word, const Words& words) {
   if (word.size() > 64) return {};
   std::string_view best;
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string_view candidate : words) {
-    const std::size_t distance = edit_distance(word, candidate);
+    std::size_t distance = edit_distance(word, candidate);
+    if (word.size() > 3 && abbreviates(word, candidate)) {
+      distance = std::min<std::size_t>(distance, 2);
+    }
     if (distance < least) {
       least = distance;
       best = candidate;

@@ -112,7 +112,7 @@ class RopeReader {
 
   void assume(const char* key, double value) {
     note(rope_.assumed, concat(key, " = ", value, " (the default of model_type ",
-                               quote(lookup_.family().model_type), ")"));
+                               quote(lookup_.model_type()), ")"));
   }
 
   void read_theta() {
@@ -129,7 +129,7 @@ class RopeReader {
     if (!theta) theta = lookup_.number("rope_theta", rope_.assumed);
     if (!theta) {
       reject("[Model] ", lookup_.source(), ": rope_theta is missing, and model_type ",
-             quote(lookup_.family().model_type), " has no documented default");
+             quote(lookup_.model_type()), " has no documented default");
     }
     if (const auto ratio = lookup_.in_file("rope_ratio")) {  // ChatGLM
       *theta *= as_number(*ratio.value, "rope_ratio", lookup_.source());
@@ -158,7 +158,7 @@ class RopeReader {
       if (given && *partial != 1.0) {
         rope_.warnings.push_back(
             concat("partial_rotary_factor ", *partial, " is ignored: model_type ",
-                   quote(lookup_.family().model_type), " rotates the whole head with rope_type ",
+                   quote(lookup_.model_type()), " rotates the whole head with rope_type ",
                    quote(dict_.type())));
       }
       return 1.0;
@@ -185,7 +185,7 @@ class RopeReader {
       const std::int64_t rotary_dim = as_integer(*given.value, "rotary_dim", lookup_.source());
       if (rotary_dim != dim) {
         rope_.warnings.push_back(concat("rotary_dim ", rotary_dim, " is ignored: model_type ",
-                                        quote(lookup_.family().model_type), " rotates ", dim,
+                                        quote(lookup_.model_type()), " rotates ", dim,
                                         " dims"));
       }
     }
@@ -269,7 +269,7 @@ class RopeReader {
       mrope = &std::get<Mrope>(rope_.recipe.axes);
       note(rope_.assumed, concat("axes t, h, w with ", weave ? "interleaved" : "chunked",
                                  " sections (there is an mrope_section, and model_type ",
-                                 quote(lookup_.family().model_type), " is not known to have axes)"));
+                                 quote(lookup_.model_type()), " is not known to have axes)"));
     }
     if (mrope == nullptr) return;
     if (sections != nullptr) {

@@ -74,7 +74,7 @@ RopeDict::RopeDict(const Json* dict, bool assumed, const Lookup& lookup)
     : dict_(dict),
       assumed_(assumed),
       source_(lookup.source()),
-      model_type_(lookup.family().model_type),
+      model_type_(lookup.model_type()),
       type_(read_type(dict, lookup)) {
   if (types().contains(type_)) return;
   std::string known;

@@ -26,6 +26,12 @@ Position from_integer(std::int64_t value) noexcept {
   return {.integer = value, .real = static_cast<double>(value), .is_real = false};
 }
 
+/// Positions past the ends of int64 wrap, as phases do.
+std::int64_t advance(std::int64_t start, std::int64_t steps) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                   static_cast<std::uint64_t>(steps));
+}
+
 Position from_real(double value) noexcept {
   return {.integer = 0, .real = value, .is_real = true};
 }
@@ -72,7 +78,7 @@ Position PositionReader::at(std::int64_t axis, std::int64_t batch, std::int64_t 
       const auto first = positions_.first();
       const std::int64_t start =
           first.empty() ? positions_.start() : first[static_cast<std::size_t>(batch)];
-      return from_integer(start + token);
+      return from_integer(advance(start, token));
     }
     case Positions::Kind::kPacked: {
       const auto boundaries = positions_.boundaries();

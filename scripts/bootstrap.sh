@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Checks that what a make target needs is on this machine, and installs what is not with apt.
+#
+#   scripts/bootstrap.sh run|bench|test|lint
+#
+# Looks for the things themselves (programs, headers), not for packages, so that what was installed
+# in another way counts. Quick, and without the network, when nothing is missing.
+set -euo pipefail
+
+level=${1:-}
+case $level in
+  run | bench | test | lint) ;;
+  *)
+    echo "usage: scripts/bootstrap.sh run|bench|test|lint" >&2
+    exit 2
+    ;;
+esac
+
+missing=()
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+compiler=
+for name in "${CXX:-}" c++ g++ clang++; do
+  if [[ -n $name ]] && have "$name"; then
+    compiler=$name
+    break
+  fi
+done
+
+have_header() {
+  [[ -n $compiler ]] || return 1
+  printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" |
+    "$compiler" -E -x c++ - >/dev/null 2>&1
+}
+
+# The fuzzer's runtime is a package of its own, named after clang's version.
+can_fuzz() {
+  have clang++ && echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null
+}
+
+clang_version() {
+  local codename=
+  # shellcheck source=/dev/null
+  [[ ! -r /etc/os-release ]] || codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+  case $codename in
+    bookworm) echo 14 ;;
+    noble) echo 18 ;;
+    trixie) echo 19 ;;
+    *) apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1 ;;
+  esac
+}
+
+# need <package> <test ...>: the package, unless the test succeeds.
+need() {
+  local package=$1
+  shift
+  "$@" || missing+=("$package")
+}
+
+need g++ test -n "$compiler"
+need cmake have cmake
+need ninja-build have ninja
+need nlohmann-json3-dev have_header nlohmann/json.hpp
+need libcli11-dev have_header CLI/CLI.hpp
+need libfmt-dev have_header fmt/core.h
+if [[ $level != run ]]; then
+  need libbenchmark-dev have_header benchmark/benchmark.h
+fi
+if [[ $level == test || $level == lint ]]; then
+  need libgtest-dev have_header gtest/gtest.h
+  need libgmock-dev have_header gmock/gmock.h
+  need libmpfr-dev have_header mpfr.h
+  need libgmp-dev have_header gmp.h
+  need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
+fi
+if [[ $level == test ]]; then
+  need clang have clang++
+  need "libclang-rt-$(clang_version)-dev" can_fuzz
+fi
+if [[ $level == lint ]]; then
+  need clang-tidy have clang-tidy
+  need shellcheck have shellcheck
+fi
+
+if ((${#missing[@]})); then
+  if ! have apt-get; then
+    echo "Missing on this machine: ${missing[*]} (Debian's names)." >&2
+    echo "There is no apt-get here to install them with; please install them and try again." >&2
+    exit 1
+  fi
+
+  become_root=()
+  if ((EUID != 0)); then
+    become_root=(sudo)
+    # Without a terminal nobody can type a password.
+    [[ -t 0 ]] || become_root=(sudo -n)
+    if ! have sudo || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+      echo "Missing on this machine: ${missing[*]}." >&2
+      echo "You are not root and sudo is not to be had; ask an administrator to run" >&2
+      echo "  apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+  fi
+
+  echo "Installing with apt: ${missing[*]}"
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  apt() {
+    if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; then
+      echo "apt-get $* failed:" >&2
+      tail -n 20 "$log" >&2
+      return 1
+    fi
+  }
+  echo "  reading the package lists ..."
+  # A third-party source that does not answer is no reason to stop: the install will tell.
+  apt update || true
+  echo "  downloading and unpacking ..."
+  apt install -y -q --no-install-recommends "${missing[@]}"
+  echo "  done in ${SECONDS} s"
+fi
+
+version=$(cmake --version | sed -n '1s/[^0-9]*//p')
+if [[ $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) != 3.25 ]]; then
+  echo "rotary needs CMake 3.25 or newer; $(command -v cmake) is $version." >&2
+  echo "Debian 12 and Ubuntu 24.04 have it as the package cmake." >&2
+  exit 1
+fi

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Formats our C++ in place with the clang-format of .venv, or with --check only tells what differs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p build/logs
+
+files=()
+while IFS= read -r -d '' file; do
+  [[ ! -e $file ]] || files+=("$file")
+done < <(git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' '*.cu' '*.cuh')
+
+status=0
+if [[ ${1:-} != --check ]]; then
+  .venv/bin/clang-format -i "${files[@]}"
+elif ! .venv/bin/clang-format --dry-run -Werror "${files[@]}" 2>build/logs/format.log; then
+  echo "Not in format (places in each file); \`make format\` mends it:"
+  grep -E ': (error|warning):' build/logs/format.log | cut -d : -f 1 | sort | uniq -c
+  status=1
+fi
+
+# Comments are not reflowed, so their length is for people to mend.
+if LC_ALL=C.UTF-8 grep -nE '^.{101,}$' "${files[@]}"; then
+  echo "The lines above are longer than 100 columns."
+  status=1
+fi
+((status)) || echo "${#files[@]} files in format"
+exit "$status"

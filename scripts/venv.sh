@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes .venv with the packages of requirements-test.txt, once: the stamp is their hash.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=.venv/requirements.sha256
+hash=$(sha256sum requirements-test.txt | cut -d ' ' -f 1)
+if [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$hash" ]] &&
+  .venv/bin/python -c '' 2>/dev/null; then
+  exit 0
+fi
+
+# The first python3 that can make a virtual environment: on Debian the one on the PATH may be
+# without ensurepip, and the system's has it from python3-venv.
+for python in python3 /usr/bin/python3; do
+  if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    found=$python
+    break
+  fi
+done
+if [[ -z ${found:-} ]]; then
+  echo "The tests need Python 3.10 or newer with venv (Debian and Ubuntu: python3-venv)." >&2
+  exit 1
+fi
+
+echo "Making .venv with the Python packages of the tests ..."
+rm -rf .venv
+"$found" -m venv .venv
+log=.venv/pip.log
+if ! .venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: \
+  -r requirements-test.txt >"$log" 2>&1; then
+  echo "pip could not install requirements-test.txt:" >&2
+  tail -n 15 "$log" >&2
+  exit 1
+fi
+echo "$hash" >"$stamp"
+echo "  done in ${SECONDS} s"

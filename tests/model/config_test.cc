@@ -1,0 +1,308 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What config.json files say, in which spelling, and what is reported about it. Numbers are checked
+// against transformers in golden_test.cc; here it is the reading.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rotary/model.h"
+
+namespace rotary {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Model read(const std::string& json) { return Model::from_config(json, "config.json"); }
+
+std::vector<std::string> names(const Model& model) {
+  std::vector<std::string> result;
+  for (const ModelRope& rope : model.ropes) result.push_back(rope.name);
+  return result;
+}
+
+template <typename Recipe>
+const Recipe& scaling(const ModelRope& rope) {
+  return std::get<Recipe>(rope.recipe.scaling);
+}
+
+constexpr const char* kLlama = R"("model_type": "llama", "hidden_size": 4096,
+  "num_attention_heads": 32, "max_position_embeddings": 8192)";
+
+std::string llama_with(const std::string& more) {
+  return std::string("{") + kLlama + ", " + more + "}";
+}
+
+TEST(Config, NothingIsAssumedWhereTheFileSaysAll) {
+  const ModelRope rope = read(llama_with(R"("rope_theta": 5e5)")).rope();
+  EXPECT_EQ(rope.recipe.theta, 5e5);
+  EXPECT_EQ(rope.layout.head_dim, 128);
+  EXPECT_EQ(*rope.layout.pairing, Pairing::kHalf);
+  EXPECT_THAT(rope.assumed, IsEmpty());
+  EXPECT_THAT(rope.warnings, IsEmpty());
+}
+
+TEST(Config, FamilyDefaultsAreReportedAsAssumed) {
+  const ModelRope rope = read(std::string("{") + kLlama + "}").rope();
+  EXPECT_EQ(rope.recipe.theta, 10000.0);
+  EXPECT_THAT(rope.assumed, Contains(HasSubstr("rope_theta = 10000")));
+}
+
+TEST(Config, MissingThetaOfAnUnknownFamilyIsAnError) {
+  try {
+    read(R"({"model_type": "nobody_knows", "hidden_size": 64, "num_attention_heads": 4,
+             "rope_scaling": {"type": "linear", "factor": 2}})");
+    FAIL() << "no error";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rope_theta is missing"));
+    EXPECT_THAT(error.what(), HasSubstr("nobody_knows"));
+  }
+}
+
+TEST(Config, UnknownFamiliesAreReadAndSaySo) {
+  const ModelRope rope = read(R"({"model_type": "nobody_knows", "hidden_size": 64,
+    "num_attention_heads": 4, "rope_theta": 100, "partial_rotary_factor": 0.5})").rope();
+  EXPECT_EQ(rope.recipe.rotary_dim, 8);
+  EXPECT_THAT(rope.assumed, Contains(HasSubstr("pairing half")));
+}
+
+TEST(Config, EverySpellingOfThetaAndPartialRotation) {
+  const ModelRope neox = read(R"({"model_type": "gpt_neox", "hidden_size": 6144,
+    "num_attention_heads": 64, "rotary_emb_base": 20000, "rotary_pct": 0.5})").rope();
+  EXPECT_EQ(neox.recipe.theta, 20000.0);
+  EXPECT_EQ(neox.recipe.rotary_dim, 48);
+  const ModelRope gptj = read(R"({"model_type": "gptj", "n_embd": 4096, "n_head": 16,
+    "n_positions": 2048, "rotary_dim": 32})").rope();
+  EXPECT_EQ(gptj.layout.head_dim, 256);
+  EXPECT_EQ(gptj.recipe.rotary_dim, 32);
+  EXPECT_EQ(*gptj.layout.pairing, Pairing::kInterleaved);
+  EXPECT_EQ(gptj.context.trained, 2048);
+  const ModelRope dbrx = read(R"({"model_type": "dbrx", "d_model": 6144, "n_heads": 48,
+    "attn_config": {"rope_theta": 500000}})").rope();
+  EXPECT_EQ(dbrx.recipe.theta, 500000.0);
+}
+
+TEST(Config, OldAndNewDictionaries) {
+  const char* old_form = R"("rope_theta": 1e6, "rope_scaling": {"type": "yarn", "factor": 4,
+    "original_max_position_embeddings": 2048})";
+  const char* new_form = R"("rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4,
+    "original_max_position_embeddings": 2048})";
+  for (const char* form : {old_form, new_form}) {
+    const ModelRope rope = read(llama_with(form)).rope();
+    EXPECT_EQ(scaling<Yarn>(rope).factor, 4.0) << form;
+    EXPECT_EQ(scaling<Yarn>(rope).original_context, 2048) << form;
+    EXPECT_EQ(rope.recipe.theta, 1e6) << form;
+    EXPECT_EQ(rope.context.trained, 2048) << form;
+    EXPECT_EQ(rope.context.extended, 8192) << form;
+  }
+}
+
+TEST(Config, BothDictionariesThatDifferAreWarnedOf) {
+  const ModelRope rope =
+      read(llama_with(R"("rope_scaling": {"type": "linear", "factor": 2},
+                         "rope_parameters": {"rope_type": "default", "rope_theta": 5})"))
+          .rope();
+  EXPECT_EQ(scaling<Linear>(rope).factor, 2.0);
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("rope_scaling and rope_parameters differ")));
+}
+
+TEST(Config, UnknownKeysAreNamedWithTheirNeighbour) {
+  const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
+    "factor": 4, "original_max_position_embeddings": 2048, "attn_factor": 1.0, "xyzzy": 1,
+    "short_factor": [1]})")).rope();
+  EXPECT_THAT(rope.warnings,
+              Contains(HasSubstr("\"attn_factor\" is unknown and ignored; did you mean "
+                                 "\"attention_factor\"?")));
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"xyzzy\" is unknown and ignored")));
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"short_factor\" is ignored")));
+}
+
+TEST(Config, ContradictoryFactorsAreWarnedOf) {
+  const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
+    "factor": 7, "original_max_position_embeddings": 2048})")).rope();
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("factor 7 contradicts")));
+}
+
+TEST(Config, DeepseekCarriesTwoFactors) {
+  const ModelRope rope = read(R"({"model_type": "deepseek_v3", "qk_rope_head_dim": 64,
+    "max_position_embeddings": 163840, "rope_theta": 10000, "rope_scaling": {"type": "yarn",
+    "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1,
+    "original_max_position_embeddings": 4096}})").rope();
+  const Frequencies f = rope.make_frequencies();
+  EXPECT_DOUBLE_EQ(f.scale, 1.0);
+  const double m = 0.1 * std::log(40.0) + 1.0;
+  EXPECT_NEAR(f.softmax_scale, m * m, 1e-15);
+  EXPECT_EQ(*rope.layout.pairing, Pairing::kInterleaved);
+  EXPECT_EQ(*rope.layout.output_pairing, Pairing::kHalf);
+}
+
+TEST(Config, SparseAttentionHasAnIndexerOfItsOwn) {
+  const Model model = read(R"({"model_type": "deepseek_v32", "rope_theta": 10000})");
+  EXPECT_THAT(names(model), ElementsAre("default", "indexer"));
+  EXPECT_EQ(*model.rope().layout.pairing, Pairing::kInterleaved);
+  EXPECT_EQ(*model.rope("indexer").layout.pairing, Pairing::kHalf);
+}
+
+TEST(Config, LayerTypesInOldAndNewSpelling) {
+  const char* old_form = R"({"model_type": "gemma3_text", "rope_theta": 1e6,
+    "rope_local_base_freq": 20000, "rope_scaling": {"rope_type": "linear", "factor": 8},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})";
+  const char* new_form = R"({"model_type": "gemma3_text", "rope_parameters": {
+    "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 20000}},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})";
+  for (const char* form : {old_form, new_form}) {
+    const Model model = read(form);
+    EXPECT_THAT(names(model), ElementsAre("full_attention", "sliding_attention"));
+    EXPECT_EQ(scaling<Linear>(model.rope("full_attention")).factor, 8.0);
+    EXPECT_EQ(model.rope("sliding_attention").recipe.theta, 20000.0);
+    EXPECT_EQ(model.rope("sliding_attention").recipe.scaling.index(), Scaling(Plain{}).index());
+    EXPECT_THAT(model.rope("sliding_attention").layers, ElementsAre(0, 2));
+    EXPECT_EQ(&model.rope(), &model.rope("full_attention"));
+  }
+}
+
+TEST(Config, LayersWithoutRotation) {
+  const Model nested = read(R"({"model_type": "nobody_knows", "head_dim": 64, "rope_parameters": {
+    "full_attention": null, "sliding_attention": {"rope_theta": 10000}}})");
+  EXPECT_THAT(names(nested), ElementsAre("sliding_attention"));
+  const Model llama4 = read(R"({"model_type": "llama4_text", "rope_theta": 5e5,
+    "no_rope_layers": [1, 1, 1, 0, 1]})");
+  EXPECT_THAT(llama4.rope().layers, ElementsAre(0, 1, 2, 4));  // 1 means that the layer rotates
+  const Model interval = read(R"({"model_type": "smollm3", "rope_theta": 5e5,
+    "num_hidden_layers": 5, "no_rope_layer_interval": 4})");
+  EXPECT_THAT(interval.rope().layers, ElementsAre(0, 1, 2, 4));
+  const Model thetas = read(R"({"model_type": "granite_swa", "rope_theta": 10000,
+    "layer_rope_theta": [0, 10000, 500000, 10000]})");
+  EXPECT_THAT(names(thetas), ElementsAre("default", "theta_500000"));
+  EXPECT_THAT(thetas.rope().layers, ElementsAre(1, 3));
+}
+
+TEST(Config, PartsOfComposites) {
+  const Model published = read(R"({"model_type": "qwen2_5_vl", "hidden_size": 3584,
+    "num_attention_heads": 28, "rope_theta": 1e6, "max_position_embeddings": 128000,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "vision_config": {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16}})");
+  EXPECT_THAT(names(published), ElementsAre("text.default", "vision.default"));
+  EXPECT_THAT(published.rope().axes, ElementsAre("t", "h", "w"));
+  EXPECT_THAT(published.rope("vision.default").axes, ElementsAre("h", "w"));
+  EXPECT_EQ(published.rope("vision.default").layout.head_dim, 80);
+
+  const Model llava = read(R"({"model_type": "llava", "text_config": {"hidden_size": 4096,
+    "num_attention_heads": 32, "rope_theta": 1e4}, "vision_config": {"model_type": "clip"}})");
+  EXPECT_THAT(names(llava), ElementsAre("text.default"));
+}
+
+TEST(Config, WhatIsNoRotationOfPairsIsLeftOutAloud) {
+  const Model gemma = read(R"({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text"},
+    "vision_config": {"model_type": "gemma4_vision", "rope_parameters": {"rope_theta": 100}}})");
+  EXPECT_THAT(names(gemma), ElementsAre("text.full_attention", "text.sliding_attention"));
+  EXPECT_THAT(gemma.rope().warnings, Contains(HasSubstr("part \"vision\" is left out")));
+  EXPECT_THROW(read(R"({"model_type": "vjepa2", "hidden_size": 64})"), std::invalid_argument);
+}
+
+TEST(Config, LongRopeRegimesAreArguments) {
+  const Model model = read(R"({"model_type": "phi3", "hidden_size": 8, "num_attention_heads": 2,
+    "max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
+    "rope_theta": 10000, "rope_scaling": {"type": "su", "short_factor": [1, 2],
+    "long_factor": [4, 8]}})");
+  EXPECT_TRUE(depends_on_context(model.rope().recipe));
+  EXPECT_DOUBLE_EQ(model.rope().make_frequencies(4096)(0), 1.0);
+  EXPECT_DOUBLE_EQ(model.rope().make_frequencies(4097)(0), 0.25);
+}
+
+TEST(Config, PythonsInfinityIsNoError) {
+  const Model model = read(llama_with(R"("rope_theta": 1e4, "time_step_limit": [0.0, Infinity],
+    "x": -Infinity, "y": NaN, "text": "NaN \" Infinity")"));
+  EXPECT_EQ(model.rope().recipe.theta, 1e4);
+}
+
+struct Bad {
+  const char* name;
+  std::string json;
+  const char* message;
+};
+
+class BadConfig : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadConfig, NamesRuleAndValue) {
+  try {
+    read(GetParam().json);
+    FAIL() << "no error";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, BadConfig,
+    testing::Values(
+        Bad{"empty", "", "config.json: not valid JSON"},
+        Bad{"truncated", R"({"model_type": "llama")", "config.json: not valid JSON (at byte"},
+        Bad{"list", "[1, 2]", "must be a JSON object"},
+        Bad{"nested", std::string(100000, '[') + std::string(100000, ']'), "nested deeper"},
+        Bad{"no_rope", R"({"model_type": "bert", "hidden_size": 64})", "no rotation found"},
+        Bad{"type", llama_with(R"("rope_scaling": {"type": "yarm", "factor": 2})"),
+            "unknown rope_type \"yarm\""},
+        Bad{"type_number", llama_with(R"("rope_scaling": {"type": 7})"), "must be a string"},
+        Bad{"no_factor", llama_with(R"("rope_scaling": {"type": "linear"})"),
+            "rope_type \"linear\" needs the key \"factor\""},
+        Bad{"factor_text", llama_with(R"("rope_scaling": {"type": "linear", "factor": "8"})"),
+            "factor must be a finite number, got \"\"8\"\""},
+        Bad{"factor_zero", llama_with(R"("rope_scaling": {"type": "linear", "factor": 0})"),
+            "linear factor must be positive and finite, got 0"},
+        Bad{"theta_zero", llama_with(R"("rope_theta": 0)"), "theta must be positive"},
+        Bad{"theta_text", llama_with(R"("rope_theta": "big")"), "rope_theta must be a finite number"},
+        Bad{"partial", R"({"model_type": "phi", "partial_rotary_factor": 2})",
+            "partial_rotary_factor must be in [0, 1], got 2"},
+        Bad{"odd", R"({"model_type": "llama", "head_dim": 7})", "rotary_dim must be even, got 7"},
+        Bad{"too_wide", R"({"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": 32})",
+            "rotary_dim must be 1 to head_dim 16, got 32"},
+        Bad{"no_heads", R"({"model_type": "nobody", "hidden_size": 64, "rope_theta": 1e4})",
+            "the width of a head cannot be found"},
+        Bad{"heads_zero", R"({"model_type": "llama", "num_attention_heads": 0})",
+            "num_attention_heads must be 1 to"},
+        Bad{"short_list",
+            R"({"model_type": "phi3", "rope_scaling": {"type": "longrope", "short_factor": [1],
+               "long_factor": [1]}})",
+            "longrope short_factor must have one entry a pair (48), got 1"},
+        Bad{"sections",
+            R"({"model_type": "qwen2_vl_text", "hidden_size": 4096, "num_attention_heads": 32,
+               "rope_parameters": {"mrope_section": [1, 2, 3]}})",
+            "mrope sections must add up to 64 pairs, got 6"},
+        Bad{"sections_kind", R"({"model_type": "qwen2_vl_text", "mrope_section": "tall"})",
+            "mrope_section must be a list"},
+        Bad{"huge_head", R"({"model_type": "llama", "head_dim": 9007199254740992})",
+            "head_dim must be 1 to"},
+        Bad{"wide_head", R"({"model_type": "llama", "head_dim": 2000000000})",
+            "rotary_dim must be 2 to"}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(Config, AskingForARopeThatIsNotThere) {
+  const Model model = read(llama_with(R"("rope_theta": 1e4)"));
+  try {
+    static_cast<void>(model.rope("vision.default"));
+    FAIL() << "no error";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no rope named \"vision.default\"; there are: default"));
+  }
+}
+
+TEST(Families, EveryRowIsReadable) {
+  const std::vector<std::string> types = known_model_types();
+  EXPECT_GT(types.size(), 300u);
+  EXPECT_THAT(types, Contains("llama"));
+  EXPECT_TRUE(std::is_sorted(types.begin(), types.end()));
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,50 @@
+# Run by ctest as `cmake -D WAY=... -P check.cmake`: builds examples/consumer outside the tree,
+# runs it and reads what it prints.
+#   find_package       installs the built rotary to a prefix of its own; the prefix alone must do
+#   add_subdirectory   takes in rotary's sources, as a shared library to have tried that too
+
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+set(arguments -S "${SOURCE}/examples/consumer" -B "${WORK}/build" -G "${GENERATOR}"
+    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}"
+    -DCMAKE_BUILD_TYPE=)
+
+if(WAY STREQUAL "find_package")
+  set(prefix "${WORK}/prefix")
+  run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${prefix}")
+  # The flags hold the public headers to what a careful user compiles with.
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${prefix}"
+       -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
+       "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror")
+
+  file(GLOB installed RELATIVE "${prefix}" "${prefix}/include/*")
+  if(NOT installed STREQUAL "include/rotary")
+    message(FATAL_ERROR "include/ holds more than include/rotary: ${installed}")
+  endif()
+  file(GLOB_RECURSE config "${prefix}/*.cmake")
+  if(NOT config)
+    message(FATAL_ERROR "no CMake package under ${prefix}")
+  endif()
+  foreach(file IN LISTS config)
+    file(STRINGS "${file}" leaks REGEX "nlohmann|${SOURCE}")
+    if(leaks)
+      message(FATAL_ERROR "${file} names what a user does not have: ${leaks}")
+    endif()
+  endforeach()
+elseif(WAY STREQUAL "add_subdirectory")
+  list(APPEND arguments "-DROTARY_SOURCE=${SOURCE}" -DBUILD_SHARED_LIBS=ON)
+endif()
+
+run("${CMAKE_COMMAND}" ${arguments})
+run("${CMAKE_COMMAND}" --build "${WORK}/build")
+
+execute_process(COMMAND "${WORK}/build/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+foreach(line IN ITEMS "rotary ${VERSION}\n" "pair 1 turns by 0.1 rad per token\n")
+  string(FIND "${output}" "${line}" found)
+  if(found EQUAL -1)
+    message(FATAL_ERROR "the consumer did not print: ${line}It printed:\n${output}")
+  endif()
+endforeach()

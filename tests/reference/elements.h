@@ -1,0 +1,80 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A buffer of elements of any floating-point type, to fill and to look at one by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "rotary/tensor.h"
+#include "support/half.h"
+
+namespace rotary::reference {
+
+class Elements {
+ public:
+  Elements(DType dtype, std::size_t count)
+      : dtype_(dtype), count_(count), words_((count * size_of(dtype) + 7) / 8) {}
+
+  DType dtype() const { return dtype_; }
+  std::size_t size() const { return count_; }
+  /// Element `offset`, aligned as the type asks.
+  void* data(std::size_t offset = 0) { return bytes() + offset * size_of(dtype_); }
+
+  /// The bits of an element, for comparisons that forgive nothing.
+  std::uint64_t bits(std::size_t i) const {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes() + i * size_of(dtype_), size_of(dtype_));
+    return bits;
+  }
+  double get(std::size_t i) const {
+    switch (dtype_) {
+      case DType::kFloat16:
+        return static_cast<double>(internal::from_float16(load<std::uint16_t>(i)));
+      case DType::kBFloat16:
+        return static_cast<double>(internal::from_bfloat16(load<std::uint16_t>(i)));
+      case DType::kFloat32:
+        return static_cast<double>(load<float>(i));
+      default:
+        return load<double>(i);
+    }
+  }
+  /// Rounds to the type.
+  void set(std::size_t i, double value) {
+    switch (dtype_) {
+      case DType::kFloat16:
+        return store(i, internal::to_float16(static_cast<float>(value)));
+      case DType::kBFloat16:
+        return store(i, internal::to_bfloat16(static_cast<float>(value)));
+      case DType::kFloat32:
+        return store(i, static_cast<float>(value));
+      default:
+        return store(i, value);
+    }
+  }
+
+  friend bool operator==(const Elements&, const Elements&) = default;
+
+ private:
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(words_.data()); }
+  const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(words_.data()); }
+  template <typename T>
+  T load(std::size_t i) const {
+    T value;
+    std::memcpy(&value, bytes() + i * sizeof(T), sizeof(T));
+    return value;
+  }
+  template <typename T>
+  void store(std::size_t i, T value) {
+    std::memcpy(bytes() + i * sizeof(T), &value, sizeof(T));
+  }
+
+  DType dtype_;
+  std::size_t count_;
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace rotary::reference

@@ -1,0 +1,70 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The rotation as the paper writes it, in long double: a pair of a token at position m is
+// multiplied by e^(i m f) (RoFormer, arXiv 2104.09864, equations 13 to 15). No speed, no phase
+// tricks. Angles are as good as long double: use oracle.h where positions are large.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rotary/frequencies.h"
+#include "rotary/pairing.h"
+
+namespace rotary::reference {
+
+enum class Map : std::uint8_t { kRotate, kUnrotate, kAdjoint };
+
+/// What pair `pair` of a token at `position` (one entry an axis) is multiplied by.
+inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::int64_t pair,
+                                            const long double* position) {
+  long double angle = 0.0L;
+  long double exponent = 0.0L;
+  for (std::int64_t a = 0; a < f.axes; ++a) {
+    angle += static_cast<long double>(f(pair, a)) * position[a];
+    if (f.growth.empty()) continue;
+    exponent += static_cast<long double>(f.growth[static_cast<std::size_t>(pair * f.axes + a)]) *
+                (position[a] - static_cast<long double>(f.growth_origin));
+  }
+  const auto z = std::polar(static_cast<long double>(f.scale) * std::exp(exponent), angle);
+  if (map == Map::kRotate) return z;
+  return map == Map::kUnrotate ? 1.0L / z : std::conj(z);
+}
+
+/// Rotates x [rows, heads, head_dim]; positions are [rows, axes]. A row is a token of a batch row.
+inline std::vector<long double> rotate(const Frequencies& f, const HeadLayout& layout, Map map,
+                                       const std::vector<long double>& x, std::int64_t heads,
+                                       const std::vector<long double>& positions) {
+  const Pairing input = *layout.pairing;
+  const Pairing output = layout.output_pairing.value_or(input);
+  const Pairing read = map == Map::kRotate ? input : output;
+  const Pairing write = map == Map::kRotate ? output : input;
+  const std::int64_t rows = static_cast<std::int64_t>(positions.size()) / f.axes;
+  // Index of member 0 or 1 of a pair in its head.
+  const auto at = [&](Pairing pairing, std::int64_t pair, std::int64_t member) {
+    return layout.rotary_offset +
+           (pairing == Pairing::kHalf ? pair + member * f.pairs : 2 * pair + member);
+  };
+  std::vector<long double> result = x;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < f.pairs; ++i) {
+      const auto z = multiplier(f, map, i, &positions[static_cast<std::size_t>(row * f.axes)]);
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const auto head = static_cast<std::size_t>((row * heads + h) * layout.head_dim);
+        const auto member = [&](Pairing pairing, std::int64_t m) {
+          return head + static_cast<std::size_t>(at(pairing, i, m));
+        };
+        const auto w = z * std::complex<long double>(x[member(read, 0)], x[member(read, 1)]);
+        result[member(write, 0)] = w.real();
+        result[member(write, 1)] = w.imag();
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace rotary::reference

@@ -1,0 +1,155 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What Positions refuses, and a Rope of positions that do not fit.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rope/refused.h"
+
+namespace rotary {
+namespace {
+
+TEST_F(BadCall, NotFinitePositions) {
+  for (const auto& [value, text] :
+       {std::pair{kNan, "got nan at token 2"}, {kInf, "got inf"}, {-kInf, "got -inf"}}) {
+    const std::vector<double> float64 = {0.0, 1.0, value};
+    refused(Positions::ids(float64), "positions must be finite", text);
+    const std::vector<float> float32 = {0.0f, 1.0f, static_cast<float>(value)};
+    refused(Positions::ids(float32), "positions must be finite", text);
+  }
+}
+
+TEST_F(BadCall, NumberOfPositions) {
+  const std::vector<std::int64_t> ids(6, 0);
+  const auto view = [&ids](std::initializer_list<std::int64_t> shape) {
+    return Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, shape));
+  };
+  refused(view({2}), "positions must be given for 3 tokens", "got 2");
+  refused(view({4}), "positions must be given for 3 tokens", "got 4");
+  refused(view({0}), "positions must be given for 3 tokens", "got 0");
+  refused(view({2, 3}), "positions must have 1 axis", "got 2");
+  refused(view({0, 3}), "positions must have 1 axis", "got 0");
+  refused(view({1, 2, 3}), "positions must be given for 1 batch rows", "got 2");
+  refused(view({1, 0, 3}), "positions must be given for 1 batch rows", "got 0");
+  refused(Positions::range(std::span(ids).first(2)), "positions must be given for 1 batch rows",
+          "got 2");
+  refused(Positions::range(std::span(ids).first(0)), "positions must be given for 1 batch rows",
+          "got 0");
+  const std::vector<std::int64_t> boundaries = {0, 1, 2};
+  refused(Positions::packed(boundaries), "positions must be given for 3 tokens", "got 2");
+}
+
+TEST_F(BadCall, PositionsElsewhere) {
+  const std::vector<std::int64_t> ids(3, 0);
+  const Device gpu{DeviceType::kCuda, 0};
+  refused(Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {3}, gpu)),
+          "positions and tensor must be on the same device");
+  refused(Positions::ids(ConstTensorView::contiguous(nullptr, DType::kInt64, {3})),
+          "positions have no memory");
+}
+
+// A run of tokens that leaves the integers.
+TEST_F(BadCall, PositionsBeyond64Bits) {
+  constexpr const char* kRule = "positions must fit into 64 bits";
+  refused(Positions::range(kMax - 1), kRule, "got 3 tokens from 9223372036854775806");
+  const std::vector<std::int64_t> first = {kMax - 1};
+  refused(Positions::range(first), kRule, "got 3 tokens from 9223372036854775806");
+  const std::vector<std::int64_t> boundaries = {0, 1, 3};
+  const std::vector<std::int64_t> starts = {0, kMax};
+  refused(Positions::packed(boundaries, starts), kRule, "got 2 tokens from 9223372036854775807");
+}
+
+// The last integer itself is a position.
+TEST(GoodCall, LastPositions) {
+  const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
+  std::vector<float> x(24, 0.5f);
+  const auto view = TensorView::contiguous(x.data(), DType::kFloat32, {3, 2, 4});
+  EXPECT_NO_THROW(rope.rotate(view, Positions::range(kMax - 2)));
+  EXPECT_NO_THROW(rope.rotate(view, Positions::range(-kMax - 1)));
+  const std::vector<std::int64_t> boundaries = {0, 2, 3};
+  const std::vector<std::int64_t> starts = {0, kMax};
+  EXPECT_NO_THROW(rope.rotate(view, Positions::packed(boundaries, starts)));
+}
+
+TEST(BadPositions, Views) {
+  const std::vector<std::int64_t> ids(8, 0);
+  const auto view = [&ids](DType dtype, std::initializer_list<std::int64_t> shape) {
+    return ConstTensorView::contiguous(ids.data(), dtype, shape);
+  };
+  expect_refused([&] { Positions::ids(view(DType::kInt64, {1, 1, 1, 8})); }, "Positions::ids",
+                 "positions must be [tokens], [axes, tokens] or [axes, batch, tokens]",
+                 "got rank 4");
+  expect_refused([&] { Positions::ids(view(DType::kInt64, {})); }, "Positions::ids",
+                 "positions must be [tokens]", "got rank 0");
+  expect_refused([&] { Positions::ids(view(DType::kFloat16, {8})); }, "Positions::ids",
+                 "positions must be int32, int64, float32 or float64", "got float16");
+  expect_refused([&] { Positions::ids(view(DType::kBFloat16, {8})); }, "Positions::ids",
+                 "positions must be int32, int64, float32 or float64", "got bfloat16");
+  ConstTensorView negative = view(DType::kInt64, {8});
+  negative.shape[0] = -1;
+  expect_refused([&] { Positions::ids(negative); }, "Positions::ids", "sizes must not be negative",
+                 "got -1");
+  expect_refused([&] { Positions::ids(view(DType::kInt64, {2, 4})).on_all_axes(); },
+                 "Positions::on_all_axes", "positions must have one axis", "got 2");
+}
+
+TEST(BadPositions, Packed) {
+  const auto packed = [](std::vector<std::int64_t> boundaries,
+                         std::vector<std::int64_t> first = {}) {
+    return [boundaries = std::move(boundaries), first = std::move(first)] {
+      Positions::packed(boundaries, first);
+    };
+  };
+  constexpr const char* kName = "Positions::packed";
+  expect_refused(packed({}), kName, "boundaries must begin with 0", "got none");
+  expect_refused(packed({1, 3}), kName, "boundaries must begin with 0", "got 1");
+  expect_refused(packed({-1, 3}), kName, "boundaries must begin with 0", "got -1");
+  expect_refused(packed({0, 3, 2}), kName, "boundaries must not fall", "got 2 after 3");
+  expect_refused(packed({0, 3}, {1, 2}), kName, "first must have one entry a sequence (1)",
+                 "got 2");
+}
+
+// One-axis positions on a rope of several axes need to be told.
+TEST(BadAxes, SeveralAxesAreNeverGuessed) {
+  const Rope rope(half_radians(2, 3), {.head_dim = 4, .pairing = Pairing::kHalf});
+  std::vector<float> x(24, 0.5f);
+  const std::vector<float> before = x;
+  const auto view = TensorView::contiguous(x.data(), DType::kFloat32, {3, 2, 4});
+  const std::vector<std::int64_t> ids(6, 1);
+  const auto two = ConstTensorView::contiguous(ids.data(), DType::kInt64, {2, 3});
+  constexpr const char* kRule = "positions must have 3 axes";
+  expect_refused([&] { rope.rotate(view, Positions::range()); }, "rotate", kRule, "got 1");
+  expect_refused([&] { rope.rotate(view, Positions::ids(std::span(ids).first(3))); }, "rotate",
+                 kRule, "got 1");
+  expect_refused([&] { rope.rotate(view, Positions::ids(two)); }, "rotate", kRule, "got 2");
+  EXPECT_EQ(x, before);
+  EXPECT_NO_THROW(rope.rotate(view, Positions::range().on_all_axes()));
+}
+
+// An empty tensor needs no memory, and none is read; what it is told must still fit.
+TEST(Empty, NeedsNoMemory) {
+  const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
+  const auto empty = [](std::int64_t batch, std::int64_t tokens, std::int64_t heads) {
+    return TensorView::contiguous(nullptr, DType::kFloat32, {batch, tokens, heads, 4});
+  };
+  const std::span<const std::int64_t> none;
+  EXPECT_NO_THROW(rope.rotate(empty(0, 3, 2), Positions::range()));
+  EXPECT_NO_THROW(rope.rotate(empty(2, 0, 2), Positions::ids(none)));
+  EXPECT_NO_THROW(rope.rotate(empty(2, 3, 0), Positions::range()));
+  EXPECT_NO_THROW(rope.rotate(empty(0, 3, 2), Positions::range(none)));
+  const std::vector<std::int64_t> nothing = {0};
+  EXPECT_NO_THROW(rope.rotate(empty(2, 0, 2), Positions::packed(nothing)));
+  const std::vector<std::int64_t> ids(2, 0);
+  expect_refused([&] { rope.rotate(empty(2, 0, 2), Positions::ids(ids)); }, "rotate",
+                 "positions must be given for 0 tokens", "got 2");
+}
+
+}  // namespace
+}  // namespace rotary
