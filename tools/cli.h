@@ -1,0 +1,30 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The verbs of the command, one file each. add_<verb>() declares a verb and what runs when it is
+// chosen; main() parses, and turns what is thrown into one line and an exit code.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace rotary::cli {
+
+/// What was typed cannot be meant: exit code 2. Everything else that is thrown is exit code 1.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+void add_inspect(CLI::App& app);
+void add_rotate(CLI::App& app);
+void add_diff(CLI::App& app);
+void add_models(CLI::App& app);
+void add_completion(CLI::App& app);
+
+/// A positive whole number; empty text is 0. Throws UsageError that names the option.
+std::int64_t parse_context(const std::string& text);
+
+}  // namespace rotary::cli

@@ -1,0 +1,100 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// rotary completion, and rotary models.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "rotary/model.h"
+#include "tools/cli.h"
+#include "tools/terminal.h"
+#include "tools/words.h"
+
+namespace rotary::cli {
+namespace {
+
+constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary completion bash)
+_rotary() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
+  if ((COMP_CWORD == 1)); then
+    words="inspect rotate diff models completion --help --version"
+  elif [[ $previous == --precision ]]; then
+    words="exact reference"
+  elif [[ ${COMP_WORDS[1]} == completion ]]; then
+    words="bash zsh fish"
+  elif [[ $current == -* ]]; then
+    case ${COMP_WORDS[1]} in
+      inspect | diff) words="--context --json --rope --help" ;;
+      rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -o default -F _rotary rotary
+)";
+
+constexpr const char* kZsh = R"(#compdef rotary
+# rotary: add to ~/.zshrc   source <(rotary completion zsh)
+_rotary() {
+  local -a verbs=(
+    'inspect:show and explain the rotation of a model'
+    'rotate:rotate a tensor in a file as the model would'
+    'diff:compare the rotations of two models'
+    'models:list the known model types'
+    'completion:print a completion script')
+  if ((CURRENT == 2)); then
+    _describe verb verbs
+    return
+  fi
+  local verb=$words[2]
+  shift words
+  ((CURRENT--))
+  local -a common=('--rope[only this rope]:name:' '--context[positions in use]:number:')
+  case $verb in
+    inspect) _arguments $common '--json[print JSON]' '1:model:_files' ;;
+    diff) _arguments $common '--json[print JSON]' '1:model:_files' '2:model:_files' ;;
+    rotate)
+      _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
+        '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
+        '1:model:_files' '2:in:_files' '3:out:_files'
+      ;;
+    completion) _arguments '1:shell:(bash zsh fish)' ;;
+  esac
+}
+compdef _rotary rotary
+)";
+
+constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
+set -l verbs inspect rotate diff models completion
+complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
+complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -l json -d "Print JSON"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Only this rope"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Positions in use"
+complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
+complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
+complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
+complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l tensor -d "Tensor of IN"
+)";
+
+}  // namespace
+
+void add_completion(CLI::App& app) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("completion", "Print a completion script for a shell");
+  verb->footer("Example:\n  source <(rotary completion bash)");
+  verb->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("");
+  verb->callback([shell] { print_out(*shell == "bash" ? kBash : *shell == "zsh" ? kZsh : kFish); });
+}
+
+void add_models(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("models", "List the model types that are known by name");
+  verb->footer("Other models are read with the usual spellings, and what was assumed is told.");
+  verb->callback([] { print_out(join(known_model_types(), "\n") + "\n"); });
+}
+
+}  // namespace rotary::cli

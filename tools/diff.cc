@@ -1,0 +1,251 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// rotary diff: where the rotations of two models part.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rotary/model.h"
+#include "tools/cli.h"
+#include "tools/compare.h"
+#include "tools/describe.h"
+#include "tools/grid.h"
+#include "tools/rope_json.h"
+#include "tools/terminal.h"
+#include "tools/words.h"
+
+namespace rotary::cli {
+namespace {
+
+struct Options {
+  std::string a;
+  std::string b;
+  std::string rope;
+  std::string context;
+  bool json = false;
+};
+
+constexpr const char* kFooter =
+    R"(A and B are config.json files, model folders or GGUF files; their ropes are matched by name.
+The exit code is 0 whether they differ or not; the verdict is the last line.
+
+Examples:
+  rotary diff base/config.json long-context/config.json
+  rotary diff config.json converted.gguf
+  rotary diff a.json b.json --context 131072 --json | jq .verdict)";
+
+struct Result {
+  std::vector<Comparison> ropes;
+  std::vector<std::string> only_in_a;
+  std::vector<std::string> only_in_b;
+};
+
+const ModelRope* find(const Model& model, const std::string& name) {
+  const auto found = std::find_if(model.ropes.begin(), model.ropes.end(),
+                                  [&name](const ModelRope& rope) { return rope.name == name; });
+  return found == model.ropes.end() ? nullptr : &*found;
+}
+
+Result compare_models(const Model& a, const Model& b, const Options& options) {
+  const std::int64_t context = parse_context(options.context);
+  Result result;
+  if (!options.rope.empty()) {
+    result.ropes.push_back(compare(a.rope(options.rope), b.rope(options.rope), context));
+    return result;
+  }
+  // Two models of one rope each are meant to be compared, whatever the ropes are called.
+  if (a.ropes.size() == 1 && b.ropes.size() == 1) {
+    result.ropes.push_back(compare(a.ropes.front(), b.ropes.front(), context));
+    return result;
+  }
+  for (const ModelRope& rope : a.ropes) {
+    const ModelRope* other = find(b, rope.name);
+    if (other != nullptr) {
+      result.ropes.push_back(compare(rope, *other, context));
+    } else {
+      result.only_in_a.push_back(rope.name);
+    }
+  }
+  for (const ModelRope& rope : b.ropes) {
+    if (find(a, rope.name) == nullptr) result.only_in_b.push_back(rope.name);
+  }
+  return result;
+}
+
+bool is_same(const Result& result) {
+  return result.only_in_a.empty() && result.only_in_b.empty() &&
+         std::all_of(result.ropes.begin(), result.ropes.end(),
+                     [](const Comparison& rope) { return rope.verdict == Verdict::kSame; });
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------
+
+Json comparison_json(const Comparison& rope) {
+  Json json = {{"name", rope.name},
+               {"same", rope.verdict == Verdict::kSame},
+               {"rounding_only", rope.verdict == Verdict::kRounding},
+               {"parameters", Json::array()},
+               {"frequency_ratio", nullptr},
+               {"stands_still", {{"a", rope.still_in_a}, {"b", rope.still_in_b}}},
+               {"phases_part", nullptr},
+               {"scale_ratio", rope.scale_ratio},
+               {"softmax_scale_ratio", rope.softmax_scale_ratio}};
+  for (const Difference& entry : rope.parameters) {
+    json["parameters"].push_back(
+        Json{{"parameter", entry.parameter}, {"a", entry.a}, {"b", entry.b}});
+  }
+  if (rope.ratio) {
+    json["frequency_ratio"] = {{"largest", rope.ratio->largest},
+                               {"pair", rope.ratio->pair},
+                               {"axis", rope.ratio->axis},
+                               {"a", rope.ratio->a},
+                               {"b", rope.ratio->b}};
+  }
+  if (rope.parting) {
+    json["phases_part"] = {{"position", rope.parting->position},
+                           {"pair", rope.parting->pair},
+                           {"axis", rope.parting->axis}};
+  }
+  return json;
+}
+
+Json result_json(const Result& result, const Options& options) {
+  Json json = {{"a", options.a},
+               {"b", options.b},
+               {"verdict", is_same(result) ? "same rotation" : "differ"},
+               {"only_in_a", result.only_in_a},
+               {"only_in_b", result.only_in_b},
+               {"ropes", Json::array()}};
+  for (const Comparison& rope : result.ropes) json["ropes"].push_back(comparison_json(rope));
+  return json;
+}
+
+// ---- For a person ----------------------------------------------------------------------------------
+
+void add_parameters(std::string& text, const std::vector<Difference>& parameters,
+                    const Terminal& terminal) {
+  Grid grid({"parameter", "A", "B"});
+  for (const Difference& entry : parameters) {
+    grid.add({entry.parameter, printable(value_text(entry.a)), printable(value_text(entry.b))});
+  }
+  text.append(grid.text(terminal)).append("\n");
+}
+
+std::string ratio_text(const FrequencyRatio& ratio) {
+  if (ratio.largest == 1.0) {
+    return ratio.a == ratio.b ? "1: the same frequencies" : "1, but pairs turn the other way";
+  }
+  return fmt::format("{} at pair {} (A {:.4g}, B {:.4g} rad a position)", number(ratio.largest),
+                     ratio.pair, ratio.a, ratio.b);
+}
+
+void add_numbers(std::string& text, const Comparison& rope) {
+  const auto add = [&text](std::string_view name, const std::string& value) {
+    text.append("  ").append(pad(name, 26)).append(value).append("\n");
+  };
+  if (!rope.comparable) {
+    add("frequencies", "not comparable: another number of pairs or axes");
+  } else {
+    if (rope.ratio) add("largest frequency ratio", ratio_text(*rope.ratio));
+    if (!rope.still_in_a.empty()) add("stand still in A only", "pairs " + ranges(rope.still_in_a));
+    if (!rope.still_in_b.empty()) add("stand still in B only", "pairs " + ranges(rope.still_in_b));
+    add("phases part by 0.1 rad",
+        rope.parting
+            ? fmt::format("from position {} (pair {})", rope.parting->position, rope.parting->pair)
+            : std::string("never"));
+  }
+  add("scale, B over A", number(rope.scale_ratio));
+  if (rope.softmax_scale_ratio != 1.0) {
+    add("softmax scale, B over A", number(rope.softmax_scale_ratio));
+  }
+}
+
+std::string verdict_text(const Result& result) {
+  if (is_same(result)) {
+    const bool softmax =
+        std::any_of(result.ropes.begin(), result.ropes.end(),
+                    [](const Comparison& rope) { return rope.softmax_scale_ratio != 1.0; });
+    return softmax ? "same rotation, but attention scores are scaled differently" : "same rotation";
+  }
+  std::vector<std::string> reasons;
+  for (const Comparison& rope : result.ropes) {
+    if (rope.verdict == Verdict::kSame) continue;
+    std::string reason = rope.name;
+    if (rope.verdict == Verdict::kRounding) {
+      reason += " by no more than float32 rounding";
+    } else if (!rope.comparable) {
+      reason += " in its shape";
+    } else if (rope.parting) {
+      reason += fmt::format(" from position {} on", rope.parting->position);
+    } else {
+      reason += rope.scale_ratio != 1.0 ? " in scale" : " in layout";
+    }
+    reasons.push_back(reason);
+  }
+  for (const std::string& name : result.only_in_a) reasons.push_back(name + " is only in A");
+  for (const std::string& name : result.only_in_b) reasons.push_back(name + " is only in B");
+  return "differ: " + printable(join(reasons, "; "));
+}
+
+std::string result_text(const Result& result, const Model& a, const Model& b,
+                        const Options& options) {
+  const Terminal terminal = detect_terminal();
+  std::string text;
+  const auto add_model = [&text, &terminal](std::string_view side, const Model& model,
+                                            const std::string& path) {
+    text += fmt::format("{}  {}  {}\n", paint(terminal, Style::kTitle, side), printable(path),
+                        paint(terminal, Style::kFaint, printable(model.model_type)));
+  };
+  add_model("A", a, options.a);
+  add_model("B", b, options.b);
+  for (const Comparison& rope : result.ropes) {
+    const std::string title = "Rope " + printable(rope.name);
+    text.append("\n").append(paint(terminal, Style::kTitle, title)).append("\n");
+    if (rope.parameters.empty()) {
+      text += "  all parameters are the same\n";
+    } else {
+      add_parameters(text, rope.parameters, terminal);
+    }
+    add_numbers(text, rope);
+  }
+  if (!result.only_in_a.empty())
+    text += "\nOnly in A: " + printable(join(result.only_in_a, ", ")) + "\n";
+  if (!result.only_in_b.empty())
+    text += "\nOnly in B: " + printable(join(result.only_in_b, ", ")) + "\n";
+  const Style style = is_same(result) ? Style::kValue : Style::kWarning;
+  return text + "\n" + paint(terminal, style, verdict_text(result)) + "\n";
+}
+
+void diff(const Options& options) {
+  parse_context(options.context);  // wrong usage before unreadable files
+  const Model a = Model::read(options.a);
+  const Model b = Model::read(options.b);
+  const Result result = compare_models(a, b, options);
+  print_out(options.json ? to_text(result_json(result, options))
+                         : result_text(result, a, b, options));
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("diff", "Compare the rotations of two models");
+  verb->footer(kFooter);
+  verb->add_option("A", options->a, "A model")->required()->type_name("");
+  verb->add_option("B", options->b, "Another model")->required()->type_name("");
+  verb->add_option("--context", options->context,
+                   "Positions in use, for recipes that depend on the length")
+      ->type_name("N");
+  verb->add_option("--rope", options->rope, "Only the rope of this name")->type_name("NAME");
+  verb->add_flag("--json", options->json, "Print JSON for a program");
+  verb->callback([options] { diff(*options); });
+}
+
+}  // namespace rotary::cli
