@@ -40,7 +40,7 @@ bench: ## Measure rotation against copying the same bytes
 lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy)
 	@scripts/bootstrap.sh lint
 	@scripts/venv.sh
-	@scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON
+	@cmake --preset default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON >/dev/null
 	@scripts/lint.sh
 
 format: ## Format the sources in place

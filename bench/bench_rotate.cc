@@ -49,8 +49,8 @@ void copy(benchmark::State& state) {
 void rotate(benchmark::State& state, rotary::Pairing pairing) {
   const std::int64_t tokens = state.range(0);
   std::vector<float> x = make_tensor(tokens);
-  const auto view = rotary::TensorView::contiguous(x.data(), rotary::DType::kFloat32,
-                                                   {tokens, kHeads, kHeadDim});
+  const auto view =
+      rotary::TensorView::contiguous(x.data(), rotary::DType::kFloat32, {tokens, kHeads, kHeadDim});
   const rotary::Rope rope(rotary::make_frequencies({.rotary_dim = kHeadDim, .theta = 5e5}),
                           {.head_dim = kHeadDim, .pairing = pairing});
   for (auto _ : state) {

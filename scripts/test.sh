@@ -50,7 +50,8 @@ scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
 ctest_preset default
 
 stage "Address and undefined behaviour sanitizers"
-scripts/build.sh asan -DROTARY_FUZZ_SECONDS="$fuzz_seconds" -DROTARY_FUZZ_SEED=1
+scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" \
+  -DROTARY_FUZZ_SECONDS="$fuzz_seconds" -DROTARY_FUZZ_SEED=1
 ctest_preset asan
 
 stage "Fuzz targets, ${fuzz_seconds} s each"

@@ -54,7 +54,7 @@ Scale make_scale(const std::vector<PairWave>& waves, std::int64_t trained_contex
   double high = -300.0;
   for (const PairWave& wave : waves) {
     if (wave.stands_still()) continue;
-    low = std::min(low, std::log10(wave.length));
+    low = std::min(low, std::log10(std::min(wave.length, wave.unscaled)));
     high = std::max(high, std::log10(wave.length));
   }
   if (trained_context > 0) high = std::max(high, std::log10(static_cast<double>(trained_context)));
@@ -158,13 +158,14 @@ void add_cell(Line& line, const Chart& chart, const Bar& bar, int row, const Gly
   const int fill = std::clamp(bar.height - row * kSteps, 0, kSteps);
   // The part that the scaling added is shaded, in whole cells.
   const bool shaded = is_stretched(bar) && bar.unscaled - row * kSteps < kSteps / 2;
-  if (fill == 0 || (shaded && fill < kSteps / 2)) {
+  std::string_view glyph = glyphs.part[static_cast<std::size_t>(fill)];
+  if (shaded) glyph = fill < kSteps / 2 ? " " : glyphs.stretched;
+  if (glyph == " ") {
     const bool on_line = row == chart.line_row;
     return line.add(on_line ? Style::kWarning : Style::kFaint, on_line ? glyphs.line : " ");
   }
   const bool beyond = chart.line_row >= 0 && row > chart.line_row;
-  line.add(beyond ? Style::kWarning : Style::kValue,
-           shaded ? glyphs.stretched : glyphs.part[static_cast<std::size_t>(fill)]);
+  line.add(beyond ? Style::kWarning : Style::kValue, glyph);
 }
 
 std::string draw_row(const Chart& chart, int row, const Glyphs& glyphs, const Terminal& terminal) {

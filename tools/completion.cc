@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "rotary/model.h"
 #include "tools/cli.h"
@@ -70,13 +71,20 @@ set -l verbs inspect rotate diff models completion
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -l json -d "Print JSON"
-complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Only this rope"
-complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Positions in use"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Rope"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Length"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l tensor -d "Tensor of IN"
 )";
+
+std::string_view script_for(const std::string& shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  if (shell == "fish") return kFish;
+  throw UsageError("SHELL must be bash, zsh or fish, got '" + shell + "'");
+}
 
 }  // namespace
 
@@ -84,11 +92,8 @@ void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand("completion", "Print a completion script for a shell");
   verb->footer("Example:\n  source <(rotary completion bash)");
-  verb->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->type_name("");
-  verb->callback([shell] { print_out(*shell == "bash" ? kBash : *shell == "zsh" ? kZsh : kFish); });
+  verb->add_option("SHELL", *shell, "bash, zsh or fish")->required()->type_name("");
+  verb->callback([shell] { print_out(script_for(*shell)); });
 }
 
 void add_models(CLI::App& app) {

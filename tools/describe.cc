@@ -16,7 +16,7 @@
 namespace rotary::cli {
 namespace {
 
-// ---- What each scaling does ----------------------------------------------------------------------
+// ---- What each scaling does -------------------------------------------------------------------
 
 std::string_view words_of(const Plain&) { return "the plain ladder of frequencies, not scaled"; }
 std::string_view words_of(const Linear&) {
@@ -72,12 +72,23 @@ std::string parameter_text(const Recipe& recipe) {
   return join(parts, ", ");
 }
 
-// ---- Layout ----------------------------------------------------------------------------------------
+// ---- Layout -------------------------------------------------------------------------------------
 
 std::string slice_words(const HeadLayout& layout, const Frequencies& frequencies) {
   const std::int64_t rotary_dim = frequencies.rotary_dim();
-  const std::string as_pairs = "as " + count_of(frequencies.pairs, "pair");
-  if (rotary_dim == layout.head_dim) return "the whole head turns, " + as_pairs;
+  std::int64_t turning = 0;
+  for (std::int64_t pair = 0; pair < frequencies.pairs; ++pair) {
+    bool turns = false;
+    for (std::int64_t axis = 0; axis < frequencies.axes; ++axis) {
+      turns = turns || frequencies(pair, axis) != 0.0;
+    }
+    turning += turns ? 1 : 0;
+  }
+  std::string as_pairs = "as " + count_of(frequencies.pairs, "pair");
+  if (turning < frequencies.pairs) as_pairs += fmt::format(" of which {} turn", turning);
+  if (rotary_dim == layout.head_dim) {
+    return (turning < frequencies.pairs ? "the whole head, " : "the whole head turns, ") + as_pairs;
+  }
   const std::int64_t rest = layout.head_dim - rotary_dim;
   const bool trailing = layout.rotary_offset == rest;
   return fmt::format("the {}elements {}-{} turn, {}; the other {} pass through",
@@ -95,7 +106,7 @@ std::string pairing_words(Pairing pairing, const HeadLayout& layout, std::int64_
   return fmt::format("pair i is elements i and i+{}{}", pairs, from);
 }
 
-// ---- Axes ------------------------------------------------------------------------------------------
+// ---- Axes ---------------------------------------------------------------------------------------
 
 std::string axis_words(const std::vector<std::string>& axes) {
   if (axes.size() == 1) return "one position a token";
@@ -151,7 +162,7 @@ std::string share_text(const ModelRope& rope, const Frequencies& frequencies) {
   return join(parts, ", ");
 }
 
-// ---- Length ----------------------------------------------------------------------------------------
+// ---- Length -------------------------------------------------------------------------------------
 
 std::string_view regime_words(const Scaling& scaling, bool beyond) {
   if (std::holds_alternative<LongRope>(scaling)) {
@@ -189,7 +200,7 @@ void add_context(std::vector<Row>& rows, const ModelRope& rope, std::int64_t con
            beyond ? turn : std::max(turn + 1, rope.context.extended))});
 }
 
-// ---- The rows --------------------------------------------------------------------------------------
+// ---- The rows -----------------------------------------------------------------------------------
 
 void add_recipe(std::vector<Row>& rows, const Recipe& recipe) {
   const auto words = std::visit([](const auto& s) { return words_of(s); }, recipe.scaling);

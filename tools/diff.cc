@@ -85,7 +85,7 @@ bool is_same(const Result& result) {
                      [](const Comparison& rope) { return rope.verdict == Verdict::kSame; });
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 Json comparison_json(const Comparison& rope) {
   Json json = {{"name", rope.name},
@@ -127,7 +127,7 @@ Json result_json(const Result& result, const Options& options) {
   return json;
 }
 
-// ---- For a person ----------------------------------------------------------------------------------
+// ---- For a person -------------------------------------------------------------------------------
 
 void add_parameters(std::string& text, const std::vector<Difference>& parameters,
                     const Terminal& terminal) {

@@ -13,7 +13,7 @@ namespace {
 Json value_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json known(std::int64_t length) { return length > 0 ? Json(length) : Json(nullptr); }
 
-// ---- Scalings ----------------------------------------------------------------------------------
+// ---- Scalings -------------------------------------------------------------------------------
 
 Json parameters(const Plain&) { return Json::object(); }
 Json parameters(const Linear& s) { return {{"factor", s.factor}}; }
@@ -69,7 +69,7 @@ Json parameters(const Xpos& s) {
   return {{"scale_base", s.scale_base}, {"gamma", s.gamma}, {"origin", s.origin}};
 }
 
-// ---- Axes --------------------------------------------------------------------------------------
+// ---- Axes -----------------------------------------------------------------------------------
 
 std::string_view text_of(MropeOrder order) {
   switch (order) {
@@ -109,7 +109,7 @@ Json matrix_json(const Frequencies& frequencies, const std::vector<double>& valu
   return rows;
 }
 
-// ---- Text --------------------------------------------------------------------------------------
+// ---- Text -----------------------------------------------------------------------------------
 
 std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

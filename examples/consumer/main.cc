@@ -36,8 +36,7 @@ float score(const rotary::Rope& rope, std::int64_t query_position, std::int64_t 
 int main() {
   const rotary::Frequencies frequencies =
       rotary::make_frequencies({.rotary_dim = kHeadDim, .theta = 10000.0});
-  const rotary::Rope rope(frequencies,
-                          {.head_dim = kHeadDim, .pairing = rotary::Pairing::kHalf});
+  const rotary::Rope rope(frequencies, {.head_dim = kHeadDim, .pairing = rotary::Pairing::kHalf});
 
   std::printf("rotary %s\n", ROTARY_VERSION_STRING);
   for (std::int64_t pair = 0; pair < frequencies.pairs; ++pair) {

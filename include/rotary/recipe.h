@@ -140,9 +140,9 @@ struct Xpos {
   double origin = 0.0;
 };
 
-using Scaling = std::variant<Plain, Linear, Ntk, NtkAlpha, DynamicNtk, Yarn, YarnPaper,
-                             YarnWalkthrough, LongRope, Llama3, Proportional, Divisors, Learnable,
-                             ReceptiveField, Xpos>;
+using Scaling =
+    std::variant<Plain, Linear, Ntk, NtkAlpha, DynamicNtk, Yarn, YarnPaper, YarnWalkthrough,
+                 LongRope, Llama3, Proportional, Divisors, Learnable, ReceptiveField, Xpos>;
 
 /// The name configs use where they have one: "default", "linear", "yarn", "longrope", ...
 std::string_view name_of(const Scaling& scaling) noexcept;

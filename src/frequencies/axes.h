@@ -13,15 +13,21 @@ namespace rotary::internal {
 struct LadderSource {
   const Scaling& scaling;
   LadderArgs args;
+  long double gain = 1.0L;  // on every frequency, sign included
 
   /// The ladder of the whole slice.
-  Ladder whole() const { return make_ladder(scaling, args); }
+  Ladder whole() const { return with_gain(make_ladder(scaling, args)); }
   /// A ladder over `dim` dims, for an axis of its own.
   Ladder over(std::int64_t dim) const {
     LadderArgs own = args;
     own.dim = dim;
     own.pairs = dim / 2;
-    return make_ladder(scaling, own);
+    return with_gain(make_ladder(scaling, own));
+  }
+
+  Ladder with_gain(Ladder ladder) const {
+    for (long double& f : ladder.rungs) f *= gain;
+    return ladder;
   }
 };
 

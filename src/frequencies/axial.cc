@@ -48,8 +48,8 @@ std::vector<std::int64_t> part_axes(const Axial& map) {
     seen[static_cast<std::size_t>(axis)] = true;
   }
   if (map.axis_order.size() != axes.size()) {
-    reject("[make_frequencies] axial axis_order must have one entry an axis (", map.axes,
-           "), got ", map.axis_order.size());
+    reject("[make_frequencies] axial axis_order must have one entry an axis (", map.axes, "), got ",
+           map.axis_order.size());
   }
   return map.axis_order;
 }

@@ -26,9 +26,7 @@ long double ntk_theta(const LadderArgs& args, long double gain) {
   return args.theta * std::pow(gain, d / (d - 2.0L));
 }
 
-Ladder make_ladder(const Plain&, const LadderArgs& args) {
-  return {.rungs = plain_rungs(args)};
-}
+Ladder make_ladder(const Plain&, const LadderArgs& args) { return {.rungs = plain_rungs(args)}; }
 
 Ladder make_ladder(const Scaling& scaling, const LadderArgs& args) {
   return std::visit([&args](const auto& recipe) { return make_ladder(recipe, args); }, scaling);

@@ -52,7 +52,9 @@ Frequencies place(const Mixed& map, const LadderSource& source) {
     reject("[make_frequencies] mixed frequencies must be [", pairs, " pairs x ", map.axes,
            " axes], got ", map.frequencies.size(), " values");
   }
-  return {.pairs = pairs, .axes = map.axes, .values = map.frequencies};
+  Frequencies matrix{.pairs = pairs, .axes = map.axes, .values = map.frequencies};
+  for (double& f : matrix.values) f = static_cast<double>(f * source.gain);
+  return matrix;
 }
 
 namespace {
@@ -80,8 +82,8 @@ void check_result(const Frequencies& matrix) {
   for (std::int64_t pair = 0; pair < matrix.pairs; ++pair) {
     for (std::int64_t axis = 0; axis < matrix.axes; ++axis) {
       if (!std::isfinite(matrix(pair, axis))) {
-        reject("[make_frequencies] the recipe gives pair ", pair, " a frequency that is not finite: ",
-               matrix(pair, axis));
+        reject("[make_frequencies] the recipe gives pair ", pair,
+               " a frequency that is not finite: ", matrix(pair, axis));
       }
     }
   }
@@ -100,16 +102,17 @@ void check_result(const Frequencies& matrix) {
 
 Frequencies make_frequencies(const Recipe& recipe, std::int64_t context) {
   internal::check_recipe(recipe, context);
+  const double sign = recipe.turn == Turn::kBackward ? -1.0 : 1.0;
   const internal::LadderSource source{
       .scaling = recipe.scaling,
       .args = {.dim = recipe.ladder_dim != 0 ? recipe.ladder_dim : recipe.rotary_dim,
                .pairs = recipe.rotary_dim / 2,
                .theta = recipe.theta,
-               .context = context}};
+               .context = context},
+      .gain = sign * recipe.gain};
   Frequencies matrix =
       std::visit([&source](const auto& map) { return internal::place(map, source); }, recipe.axes);
-  const double sign = recipe.turn == Turn::kBackward ? -1.0 : 1.0;
-  for (double& f : matrix.values) f = f == 0.0 ? 0.0 : sign * recipe.gain * f;
+  for (double& f : matrix.values) f += 0.0;  // no negative zeros
   internal::check_result(matrix);
   return matrix;
 }
@@ -127,9 +130,9 @@ Frequencies with_inverse_growth(Frequencies frequencies) {
 
 std::string_view name_of(const Scaling& scaling) noexcept {
   static constexpr std::string_view kNames[] = {
-      "default",          "linear",   "ntk",    "ntk_alpha",    "dynamic",  "yarn",      "yarn_paper",
-      "yarn_walkthrough", "longrope", "llama3", "proportional", "divisors", "learnable", "receptive_field",
-      "xpos"};
+      "default",    "linear",           "ntk",      "ntk_alpha", "dynamic",      "yarn",
+      "yarn_paper", "yarn_walkthrough", "longrope", "llama3",    "proportional", "divisors",
+      "learnable",  "receptive_field",  "xpos"};
   static_assert(std::size(kNames) == std::variant_size_v<Scaling>);
   return kNames[scaling.index()];
 }

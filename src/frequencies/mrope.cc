@@ -76,13 +76,14 @@ void check_sections(const Mrope& map, std::int64_t pairs) {
   std::int64_t left = pairs;
   for (const std::int64_t section : map.sections) {
     if (section < 0 || (adds_up && section > left)) {
-      reject("[make_frequencies] mrope sections must add up to ", pairs, " pairs, got a section of ",
-             section);
+      reject("[make_frequencies] mrope sections must add up to ", pairs,
+             " pairs, got a section of ", section);
     }
     if (adds_up) left -= section;
   }
   if (adds_up && left != 0) {
-    reject("[make_frequencies] mrope sections must add up to ", pairs, " pairs, got ", pairs - left);
+    reject("[make_frequencies] mrope sections must add up to ", pairs, " pairs, got ",
+           pairs - left);
   }
 }
 
@@ -120,8 +121,7 @@ Frequencies place(const Mrope& map, const LadderSource& source) {
   check_sections(map, pairs);
   const Ladder ladder = source.whole();
   const std::vector<std::int64_t> axes = axis_of_rung(map, pairs);
-  Frequencies matrix =
-      blank_matrix(pairs, static_cast<std::int64_t>(map.sections.size()), ladder);
+  Frequencies matrix = blank_matrix(pairs, static_cast<std::int64_t>(map.sections.size()), ladder);
   const std::vector<std::size_t> rungs = rung_of_pair(map, axes);
   for (std::size_t pair = 0; pair < rungs.size(); ++pair) {
     const std::size_t rung = rungs[pair];

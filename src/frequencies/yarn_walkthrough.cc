@@ -26,15 +26,14 @@ Ladder make_ladder(const YarnWalkthrough& recipe, const LadderArgs& args) {
   const long double s = recipe.factor;
   const long double slow = recipe.beta_slow;
   const long double span = static_cast<long double>(recipe.beta_fast) - slow;
-  const auto corr = std::find_if(ladder.rungs.begin(), ladder.rungs.end(), [length](long double f) {
-                      return 2.0L * kPi / f > length;
-                    }) - ladder.rungs.begin();
+  const auto corr = std::find_if(ladder.rungs.begin(), ladder.rungs.end(),
+                                 [length](long double f) { return 2.0L * kPi / f > length; }) -
+                    ladder.rungs.begin();
   const auto last = static_cast<long double>(std::max<std::int64_t>(args.pairs - 1, 1));
   for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
     const long double beta = slow + span * static_cast<long double>(i) / last;
-    ladder.rungs[i] *= static_cast<std::ptrdiff_t>(i) < corr
-                           ? (beta * s - beta + 1.0L) / (beta * s)
-                           : 1.0L / s;
+    ladder.rungs[i] *=
+        static_cast<std::ptrdiff_t>(i) < corr ? (beta * s - beta + 1.0L) / (beta * s) : 1.0L / s;
   }
   return ladder;
 }

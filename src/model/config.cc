@@ -3,6 +3,7 @@
 
 #include "model/config.h"
 
+#include <stdexcept>
 #include <string_view>
 
 #include "model/family.h"
@@ -33,6 +34,11 @@ bool may_be_part(std::string_view key) {
 bool stands_alone(const Json& config) {
   return find_family(model_type_of(config)) != nullptr || config.contains("hidden_size") ||
          config.contains("head_dim") || config.contains("n_embd");
+}
+
+/// "text." -> "text", in quotes.
+std::string part_of(const std::string& prefix) {
+  return quote(std::string_view(prefix).substr(0, prefix.size() - 1));
 }
 
 class Walker {
@@ -68,8 +74,7 @@ class Walker {
   }
 
  private:
-  static std::string type_of_part(const Json& value, const std::string& key,
-                                  const Family* parent) {
+  static std::string type_of_part(const Json& value, const std::string& key, const Family* parent) {
     // Published vision parts often repeat the model_type of the whole; the family knows better.
     std::string own = model_type_of(value);
     const Family* family = find_family(own);
@@ -86,11 +91,11 @@ class Walker {
     if (family != nullptr && !family->unsupported.empty()) {
       const std::string line = concat("model_type ", quote(model_type), ": ", family->unsupported);
       if (prefix.empty()) reject("[Model] ", source_, ": ", line);
-      left_out_.push_back("part " + quote(prefix.substr(0, prefix.size() - 1)) +
-                          " is left out; " + line);
+      left_out_.push_back(concat("part ", part_of(prefix), " is left out; ", line));
       return;
     }
-    if (family != nullptr && family->has_rope) return append(config, prefix, *family, model_type, {});
+    if (family != nullptr && family->has_rope)
+      return append(config, prefix, *family, model_type, {});
     if (!mentions_rope(config) || !stands_alone(config)) return;
     // A composite that keeps its text model's keys at the top, as Qwen2-VL was published.
     if (family != nullptr && config.contains("hidden_size")) {
@@ -104,9 +109,15 @@ class Walker {
       return append(config, prefix, llama, "llama",
                     "pairing half (the config has no model_type; it is read like \"llama\")");
     }
-    append(config, prefix, unknown_family(), model_type,
-           concat("pairing half (model_type ", quote(model_type),
-                  " is not known; most models pair halves)"));
+    try {
+      append(config, prefix, unknown_family(), model_type,
+             concat("pairing half (model_type ", quote(model_type),
+                    " is not known; most models pair halves)"));
+    } catch (const std::invalid_argument& error) {
+      if (prefix.empty()) throw;
+      // A part nobody knows must not keep the known ones from being read.
+      left_out_.push_back(concat("part ", part_of(prefix), " is left out; ", error.what()));
+    }
   }
 
   void append(const Json& config, const std::string& prefix, const Family& family,

@@ -48,11 +48,16 @@ AxisMap axis_map_of(const Json& row) {
         .axis_order = row.value("axis_order", std::vector<std::int64_t>{})};
   }
   Mrope map{.sections = row.at("sections").get<std::vector<std::int64_t>>()};
-  if (order == "chunked") map.order = MropeOrder::kChunked;
-  else if (order == "interleaved") map.order = MropeOrder::kInterleaved;
-  else if (order == "spatial-first") map.order = MropeOrder::kSpatialFirst;
-  else if (order == "spatial-blocks") map.order = MropeOrder::kSpatialBlocks;
-  else reject("[families] unknown order ", order);
+  if (order == "chunked")
+    map.order = MropeOrder::kChunked;
+  else if (order == "interleaved")
+    map.order = MropeOrder::kInterleaved;
+  else if (order == "spatial-first")
+    map.order = MropeOrder::kSpatialFirst;
+  else if (order == "spatial-blocks")
+    map.order = MropeOrder::kSpatialBlocks;
+  else
+    reject("[families] unknown order ", order);
   return map;
 }
 

@@ -37,9 +37,8 @@ class GgufReader {
   explicit GgufReader(const GgufFile& file) : file_(file) {
     name_ = std::string(file.string("general.architecture").value_or(""));
     if (name_.empty()) fail("general.architecture is missing");
-    const auto found =
-        std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
-                     [this](const Architecture& row) { return row.name == name_; });
+    const auto found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                                    [this](const Architecture& row) { return row.name == name_; });
     if (found != std::end(kArchitectures)) architecture_ = &*found;
   }
 
@@ -60,8 +59,8 @@ class GgufReader {
     sliding.recipe.scaling = Plain{};
     if (theta_swa != 0.0) sliding.recipe.theta = theta_swa;
     if (!has("rope.freq_base_swa") && theta_swa != 0.0) {
-      note(sliding.assumed, concat("rope.freq_base_swa = ", theta_swa, " (llama.cpp's for ",
-                                   quote(name_), ")"));
+      note(sliding.assumed,
+           concat("rope.freq_base_swa = ", theta_swa, " (llama.cpp's for ", quote(name_), ")"));
     }
     if (dims_swa) sliding.recipe.rotary_dim = *dims_swa;
     model.ropes = {std::move(rope), std::move(sliding)};
@@ -146,11 +145,10 @@ class GgufReader {
     const bool interleaved =
         architecture_ != nullptr && architecture_->sections == Sections::kInterleaved;
     if (architecture_ == nullptr || architecture_->sections == Sections::kNone) {
-      note(rope.assumed, concat("chunked sections (architecture ", quote(name_),
-                                " is not known to have axes)"));
+      note(rope.assumed,
+           concat("chunked sections (architecture ", quote(name_), " is not known to have axes)"));
     }
-    rope.axes.assign(kNames.begin(),
-                     kNames.begin() + static_cast<std::ptrdiff_t>(sections.size()));
+    rope.axes.assign(kNames.begin(), kNames.begin() + static_cast<std::ptrdiff_t>(sections.size()));
     rope.recipe.axes =
         Mrope{.sections = std::move(sections),
               .order = interleaved ? MropeOrder::kInterleaved : MropeOrder::kChunked};

@@ -44,10 +44,9 @@ std::string without_non_finite(std::string_view text) {
 
 Json parse_json(std::string_view text, const std::string& source) {
   const auto limit_depth = [&source](int depth, Json::parse_event_t event, const Json&) {
-    if (depth > kDeepest && (event == Json::parse_event_t::object_start ||
-                             event == Json::parse_event_t::array_start)) {
-      throw IoError(source, IoError::kNoOffset,
-                    concat("nested deeper than ", kDeepest, " levels"));
+    if (depth > kDeepest &&
+        (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start)) {
+      throw IoError(source, IoError::kNoOffset, concat("nested deeper than ", kDeepest, " levels"));
     }
     return true;
   };

@@ -25,9 +25,36 @@ std::vector<std::int64_t> indices_where(const Found& list, Wanted wanted) {
   return indices;
 }
 
+/// A number of layers that can be listed; 0 where the config does not give one.
+std::int64_t layer_count(const Lookup& lookup) {
+  constexpr std::int64_t kMostLayers = 100'000;
+  const Found count = lookup.in_file("num_hidden_layers");
+  if (!count) return 0;
+  const std::int64_t total = as_integer(*count.value, count.key, lookup.source());
+  return total > kMostLayers ? 0 : total;
+}
+
+/// Layers i for which i+1 is a multiple of `every`, or those for which it is not.
+std::vector<std::int64_t> every_nth(std::int64_t every, std::int64_t total, bool wanted) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; every > 0 && layer < total; ++layer) {
+    if (((layer + 1) % every == 0) == wanted) layers.push_back(layer);
+  }
+  return layers;
+}
+
+/// By layer_types; by sliding_window_pattern where that is all there is: every n-th layer is full.
 std::vector<std::int64_t> layers_of_type(const Lookup& lookup, const std::string& layer_type) {
-  return indices_where(lookup.in_file("layer_types"),
-                       [&layer_type](const Json& item) { return item == layer_type; });
+  if (const Found types = lookup.in_file("layer_types")) {
+    return indices_where(types, [&layer_type](const Json& item) { return item == layer_type; });
+  }
+  const Found pattern = lookup.in_file("sliding_window_pattern");
+  const bool full = layer_type == "full_attention";
+  if (!pattern || !pattern.value->is_number() || (!full && layer_type != "sliding_attention")) {
+    return {};
+  }
+  return every_nth(as_integer(*pattern.value, pattern.key, lookup.source()), layer_count(lookup),
+                   full);
 }
 
 /// no_rope_layers holds 1 for layers that *do* rotate; no_rope_layer_interval skips every n-th.
@@ -38,17 +65,9 @@ std::vector<std::int64_t> layers_with_rope(const Lookup& lookup) {
     return layers;
   }
   const Found interval = lookup.in_file("no_rope_layer_interval");
-  const Found count = lookup.in_file("num_hidden_layers");
-  std::vector<std::int64_t> layers;
-  if (!interval || !count) return layers;
-  const std::int64_t every = as_integer(*interval.value, interval.key, lookup.source());
-  const std::int64_t total = as_integer(*count.value, count.key, lookup.source());
-  constexpr std::int64_t kMostLayers = 100'000;
-  if (every < 1 || total > kMostLayers) return layers;
-  for (std::int64_t layer = 0; layer < total; ++layer) {
-    if ((layer + 1) % every != 0) layers.push_back(layer);
-  }
-  return layers;
+  if (!interval) return {};
+  return every_nth(as_integer(*interval.value, interval.key, lookup.source()), layer_count(lookup),
+                   false);
 }
 
 /// head_dim of the first layer of that type in per_layer_config, whose keys are layer numbers.
@@ -87,8 +106,7 @@ std::int64_t layer_head_dim(const Lookup& lookup, const std::string& layer_type,
   return lookup.head_dim(assumed);
 }
 
-const Json& of_layer_type(const Lookup& lookup, const Found& found,
-                          const std::string& layer_type) {
+const Json& of_layer_type(const Lookup& lookup, const Found& found, const std::string& layer_type) {
   if (!found.value->is_array() || found.value->empty()) return *found.value;
   const std::vector<std::int64_t> layers = layers_of_type(lookup, layer_type);
   const std::size_t layer = layers.empty() ? 0 : static_cast<std::size_t>(layers.front());

@@ -55,8 +55,7 @@ std::int64_t as_integer(const Json& value, std::string_view key, const std::stri
   return static_cast<std::int64_t>(number);
 }
 
-std::vector<double> as_numbers(const Json& value, std::string_view key,
-                               const std::string& source) {
+std::vector<double> as_numbers(const Json& value, std::string_view key, const std::string& source) {
   if (!value.is_array()) {
     reject("[Model] ", source, ": ", key, " must be a list of numbers, got ", quote(value.dump()));
   }
@@ -109,8 +108,8 @@ std::optional<double> Lookup::number(std::string_view key,
   if (!found) return std::nullopt;
   const double value = as_number(*found.value, found.key, source_);
   if (found.assumed) {
-    note(assumed, concat(key, " = ", value, " (the default of model_type ",
-                         quote(model_type_), ")"));
+    note(assumed,
+         concat(key, " = ", value, " (the default of model_type ", quote(model_type_), ")"));
   }
   return value;
 }

@@ -156,10 +156,10 @@ class RopeReader {
     const bool plain = dict_.type() == "default" || dict_.type() == "axial";
     if (plain && lookup_.family().partial != Partial::kAlways) {
       if (given && *partial != 1.0) {
-        rope_.warnings.push_back(
-            concat("partial_rotary_factor ", *partial, " is ignored: model_type ",
-                   quote(lookup_.model_type()), " rotates the whole head with rope_type ",
-                   quote(dict_.type())));
+        rope_.warnings.push_back(concat("partial_rotary_factor ", *partial,
+                                        " is ignored: model_type ", quote(lookup_.model_type()),
+                                        " rotates the whole head with rope_type ",
+                                        quote(dict_.type())));
       }
       return 1.0;
     }
@@ -185,8 +185,7 @@ class RopeReader {
       const std::int64_t rotary_dim = as_integer(*given.value, "rotary_dim", lookup_.source());
       if (rotary_dim != dim) {
         rope_.warnings.push_back(concat("rotary_dim ", rotary_dim, " is ignored: model_type ",
-                                        quote(lookup_.model_type()), " rotates ", dim,
-                                        " dims"));
+                                        quote(lookup_.model_type()), " rotates ", dim, " dims"));
       }
     }
     if (dim < 1 || dim > head_dim) {
@@ -263,8 +262,8 @@ class RopeReader {
     if (mrope == nullptr && sections != nullptr &&
         std::holds_alternative<OneAxis>(rope_.recipe.axes)) {
       const Json* interleaved = dict_.find("mrope_interleaved");
-      const bool weave = interleaved != nullptr && interleaved->is_boolean() &&
-                         interleaved->get<bool>();
+      const bool weave =
+          interleaved != nullptr && interleaved->is_boolean() && interleaved->get<bool>();
       rope_.recipe.axes = Mrope{.order = weave ? MropeOrder::kInterleaved : MropeOrder::kChunked};
       mrope = &std::get<Mrope>(rope_.recipe.axes);
       note(rope_.assumed, concat("axes t, h, w with ", weave ? "interleaved" : "chunked",
@@ -325,9 +324,10 @@ void add_general_warnings(const Lookup& lookup, ModelRope& rope) {
 
 bool mentions_rope(const Json& config) {
   constexpr std::array<const char*, 11> kKeys = {
-      "rope_parameters", "rope_scaling",   "rope_theta",           "rotary_emb_base",
-      "rotary_dim",      "rotary_pct",     "partial_rotary_factor", "rope_local_base_freq",
-      "rope_type",       "mrope_section",  "global_rope_theta"};
+      "rope_parameters",       "rope_scaling",         "rope_theta",
+      "rotary_emb_base",       "rotary_dim",           "rotary_pct",
+      "partial_rotary_factor", "rope_local_base_freq", "rope_type",
+      "mrope_section",         "global_rope_theta"};
   return std::any_of(kKeys.begin(), kKeys.end(), [&config](const char* key) {
     const auto found = config.find(key);
     return found != config.end() && !found->is_null();

@@ -37,16 +37,18 @@ const std::map<std::string_view, std::set<std::string_view>>& types() {
 
 /// Read for every type, here or by attention code.
 constexpr std::array<std::string_view, 12> kCommonKeys = {
-    "rope_type",       "type",           "rope_theta",         "partial_rotary_factor",
-    "mrope_section",   "xdrope_section", "mrope_interleaved",  "interleaved",
-    "finetuned",       "max_position_embeddings", "rope_dim", "llama_4_scaling_beta"};
+    "rope_type",         "type",
+    "rope_theta",        "partial_rotary_factor",
+    "mrope_section",     "xdrope_section",
+    "mrope_interleaved", "interleaved",
+    "finetuned",         "max_position_embeddings",
+    "rope_dim",          "llama_4_scaling_beta"};
 
 /// Older and vendors' names of the same types.
 std::string todays_type(std::string name) {
   static const std::map<std::string_view, std::string_view> kAliases = {
-      {"su", "longrope"},          {"mrope", "default"},       {"deepseek_yarn", "yarn"},
-      {"mllama4", "llama3"},       {"none", "default"},        {"llama4", "llama3"},
-      {"xdrope", "dynamic"},
+      {"su", "longrope"},  {"mrope", "default"}, {"deepseek_yarn", "yarn"}, {"mllama4", "llama3"},
+      {"none", "default"}, {"llama4", "llama3"}, {"xdrope", "dynamic"},
   };
   const auto found = kAliases.find(name);
   return found == kAliases.end() ? name : std::string(found->second);
@@ -111,7 +113,8 @@ std::vector<std::string> RopeDict::key_warnings() const {
   std::vector<std::string> warnings;
   if (!given()) return warnings;
   std::vector<std::string_view> all_keys(kCommonKeys.begin(), kCommonKeys.end());
-  for (const auto& [type, keys] : types()) all_keys.insert(all_keys.end(), keys.begin(), keys.end());
+  for (const auto& [type, keys] : types())
+    all_keys.insert(all_keys.end(), keys.begin(), keys.end());
   const std::set<std::string_view>& used = types().at(type_);
   for (const auto& [key, value] : dict_->items()) {
     const bool common = std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();

@@ -13,8 +13,7 @@ namespace {
 
 /// The length the model was trained for, where a scaling needs it. A key at the top of the config
 /// wins over the dictionary's, as in Phi-3; max_position_embeddings comes last.
-std::int64_t original_context(const RopeDict& dict, const ScalingContext& around,
-                              ModelRope& rope) {
+std::int64_t original_context(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
   const Json* inside = dict.find("original_max_position_embeddings");
   const std::optional<std::int64_t> own =
       inside == nullptr
@@ -57,10 +56,10 @@ void set_context(ModelRope& rope, const ScalingContext& around, std::int64_t ori
                  double factor) {
   const std::int64_t longest = around.max_position_embeddings.value_or(0);
   rope.context.trained = original;
-  rope.context.extended =
-      longest > original ? longest
-                         : static_cast<std::int64_t>(std::llround(std::fmin(
-                               factor * static_cast<double>(original), 0x1p53)));
+  rope.context.extended = longest > original
+                              ? longest
+                              : static_cast<std::int64_t>(std::llround(
+                                    std::fmin(factor * static_cast<double>(original), 0x1p53)));
 }
 
 void warn_on_factor(ModelRope& rope, const ScalingContext& around, std::int64_t original,
@@ -181,8 +180,9 @@ Scaling make_scaling(const RopeDict& dict, const ScalingContext& around, ModelRo
   if (type == "dynamic") return make_dynamic(dict, around, rope);
   if (type == "linear") {
     if (longest > 0) {
-      note(rope.assumed, "trained context = max_position_embeddings (linear scaling does not "
-                         "record the length before it)");
+      note(rope.assumed,
+           "trained context = max_position_embeddings (linear scaling does not "
+           "record the length before it)");
     }
     return Linear{.factor = dict.required("factor")};
   }

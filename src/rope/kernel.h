@@ -26,9 +26,9 @@ struct PhaseTable {
   std::int64_t pairs = 0;
   std::int64_t axes = 0;
   double scale = 1.0;
-  std::vector<Turns> turns;      // [pairs x axes], kExact
-  std::vector<float> radians;    // [pairs x axes], kReference
-  std::vector<double> growth;    // [pairs x axes] or empty
+  std::vector<Turns> turns;    // [pairs x axes], kExact
+  std::vector<float> radians;  // [pairs x axes], kReference
+  std::vector<double> growth;  // [pairs x axes] or empty
   double growth_origin = 0.0;
 };
 
@@ -37,10 +37,10 @@ PhaseTable make_phase_table(const Frequencies& frequencies, Precision precision)
 /// One rotation of one tensor. Views have rank 4: [batch, tokens, heads, head_dim].
 struct Job {
   const PhaseTable& phases;
-  Direction direction;
-  Pairing read;
-  Pairing write;
-  std::int64_t rotary_offset;
+  Direction direction = Direction::kForward;
+  Pairing read = Pairing::kHalf;
+  Pairing write = Pairing::kHalf;
+  std::int64_t rotary_offset = 0;
   ConstTensorView in;
   TensorView out;
   const Positions& positions;

@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 ConstTensorView list_view(std::span<const T> values, DType dtype) noexcept {
   return {values.data(), dtype, 3, {1, 1, static_cast<std::int64_t>(values.size()), 0},
-          {0, 0, 1, 0}, {}};
+          {0, 0, 1, 0},  {}};
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ Positions Positions::packed(std::span<const std::int64_t> boundaries,
   }
   for (std::size_t i = 1; i < boundaries.size(); ++i) {
     if (boundaries[i] < boundaries[i - 1]) {
-      internal::reject("[Positions::packed] boundaries must not fall, got ", boundaries[i], " after ",
-                       boundaries[i - 1]);
+      internal::reject("[Positions::packed] boundaries must not fall, got ", boundaries[i],
+                       " after ", boundaries[i - 1]);
     }
   }
   if (!first.empty() && first.size() + 1 != boundaries.size()) {
@@ -121,9 +121,7 @@ Positions Positions::on_all_axes() const {
   return positions;
 }
 
-std::int64_t Positions::axes() const noexcept {
-  return kind_ == Kind::kIds ? view_.shape[0] : 1;
-}
+std::int64_t Positions::axes() const noexcept { return kind_ == Kind::kIds ? view_.shape[0] : 1; }
 
 std::int64_t Positions::batch() const noexcept {
   if (kind_ == Kind::kIds) return view_.shape[1] == 1 ? -1 : view_.shape[1];

@@ -45,8 +45,8 @@ Rope::Rope(Frequencies frequencies, const HeadLayout& layout, Precision precisio
   HeadLayout complete = layout;
   if (!complete.output_pairing) complete.output_pairing = complete.pairing;
   internal::PhaseTable phases = internal::make_phase_table(frequencies, precision);
-  state_ = std::make_shared<const State>(
-      State{std::move(frequencies), complete, std::move(phases)});
+  state_ =
+      std::make_shared<const State>(State{std::move(frequencies), complete, std::move(phases)});
 }
 
 void Rope::rotate(const TensorView& x, const Positions& positions) const {

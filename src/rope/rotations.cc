@@ -16,9 +16,10 @@ namespace {
 template <typename Value>
 Value load(const ConstTensorView& view, std::int64_t element) noexcept {
   Value value;
-  std::memcpy(&value, static_cast<const char*>(view.data) +
-                          element * static_cast<std::int64_t>(sizeof(Value)),
-              sizeof(Value));
+  std::memcpy(
+      &value,
+      static_cast<const char*>(view.data) + element * static_cast<std::int64_t>(sizeof(Value)),
+      sizeof(Value));
   return value;
 }
 
@@ -26,15 +27,7 @@ Position from_integer(std::int64_t value) noexcept {
   return {.integer = value, .real = static_cast<double>(value), .is_real = false};
 }
 
-/// Positions past the ends of int64 wrap, as phases do.
-std::int64_t advance(std::int64_t start, std::int64_t steps) noexcept {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                   static_cast<std::uint64_t>(steps));
-}
-
-Position from_real(double value) noexcept {
-  return {.integer = 0, .real = value, .is_real = true};
-}
+Position from_real(double value) noexcept { return {.integer = 0, .real = value, .is_real = true}; }
 
 /// Angle in kExact: the sum over axes wraps by itself.
 template <typename T>
@@ -78,7 +71,7 @@ Position PositionReader::at(std::int64_t axis, std::int64_t batch, std::int64_t 
       const auto first = positions_.first();
       const std::int64_t start =
           first.empty() ? positions_.start() : first[static_cast<std::size_t>(batch)];
-      return from_integer(advance(start, token));
+      return from_integer(start + token);
     }
     case Positions::Kind::kPacked: {
       const auto boundaries = positions_.boundaries();

@@ -171,7 +171,8 @@ BasicTensorView<Void> as_heads(std::string_view function, const BasicTensorView<
     reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] < 0) reject("[", function, "] sizes must not be negative, got ", view.shape[i]);
+    if (view.shape[i] < 0)
+      reject("[", function, "] sizes must not be negative, got ", view.shape[i]);
   }
   const auto last = static_cast<std::size_t>(view.rank - 1);
   if (view.shape[last] != head_dim) {
@@ -179,8 +180,7 @@ BasicTensorView<Void> as_heads(std::string_view function, const BasicTensorView<
            shape_text(view));
   }
   if (!fits_memory(view)) {
-    reject("[", function, "] sizes and strides must fit into memory, got shape ",
-           shape_text(view));
+    reject("[", function, "] sizes and strides must fit into memory, got shape ", shape_text(view));
   }
   if (view.data == nullptr && view.num_elements() > 0) {
     reject("[", function, "] the tensor has no memory, shape ", shape_text(view));
@@ -212,16 +212,19 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
   if (in.device != out.device) reject("[", function, "] in and out must be on the same device");
   if (out.num_elements() == 0) return;
   if (!elements_are_distinct(out)) {
-    reject("[", function, "] elements of the output must not share memory (a broadcast view?), "
-           "got strides ", out.strides[0], " ", out.strides[1], " ", out.strides[2], " ",
-           out.strides[3], " for shape ", shape_text(out));
+    reject("[", function,
+           "] elements of the output must not share memory (a broadcast view?), "
+           "got strides ",
+           out.strides[0], " ", out.strides[1], " ", out.strides[2], " ", out.strides[3],
+           " for shape ", shape_text(out));
   }
   bool same = in.data == out.data;
   for (std::size_t i = 0; same && i < kMaxRank; ++i) {
     same = in.shape[i] == 1 || in.strides[i] == out.strides[i];
   }
   if (!same && touch(in, out)) {
-    reject("[", function, "] in and out must be the same view or share no memory, got views that "
+    reject("[", function,
+           "] in and out must be the same view or share no memory, got views that "
            "overlap");
   }
 }

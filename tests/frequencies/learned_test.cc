@@ -42,16 +42,16 @@ TEST(Proportional, FastestPairsTurnOnTheWholeLadder) {
 }
 
 TEST(Divisors, DivideEachPair) {
-  std::vector<double> divisor;
-  for (int i = 0; i < 32; ++i) divisor.push_back(i < 16 ? 1.0 + 0.37 * i : 1e30);
+  std::vector<double> divisor(32, 1e30);  // as GGUF holds pairs that stand still
+  for (std::size_t i = 0; i < 16; ++i) divisor[i] = 1.0 + 0.37 * static_cast<double>(i);
   EXPECT_TRUE(ladder_is(made(Divisors{divisor}), 32, [&](std::int64_t i) {
     return rung(1e4, 64, i) / divisor[static_cast<std::size_t>(i)];
   }));
 }
 
 TEST(Learnable, GainsAreExponentials) {
-  std::vector<double> gain;
-  for (int i = 0; i < 32; ++i) gain.push_back(0.4 * std::sin(1.0 + i));
+  std::vector<double> gain(32);
+  for (std::size_t i = 0; i < 32; ++i) gain[i] = 0.4 * std::sin(1.0 + static_cast<double>(i));
   EXPECT_TRUE(ladder_is(made(Learnable{gain}), 32, [&](std::int64_t i) {
     return rung(1e4, 64, i) * exp(Real(gain[static_cast<std::size_t>(i)]));
   }));

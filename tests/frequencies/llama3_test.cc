@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numbers>
+
 #include "frequencies/expect.h"
 
 namespace rotary {
@@ -14,7 +16,7 @@ Frequencies made(const Llama3& recipe) {
 
 // As Meta writes it, in wavelengths.
 Real expected(const Llama3& recipe, std::int64_t i) {
-  const Real f = rung(5e5, 128, i);
+  Real f = rung(5e5, 128, i);
   const Real wavelength = 2 * Real::pi() / f;
   const Real length = recipe.original_context;
   if (wavelength < length / recipe.high_freq_factor) return f;
@@ -54,6 +56,21 @@ TEST(Llama3, EqualFactorsMakeAStep) {
     const Real plain = rung(5e5, 128, i);
     return rotations(plain, 8192) > Real(1) ? plain : plain / 16;
   }));
+}
+
+// A pair that makes exactly that many rotations is slow. Pair 0 makes length / (2 pi): the first
+// length for which that is a double, in the arithmetic of the platform.
+TEST(Llama3, OnTheStep) {
+  const long double two_pi = 2.0L * std::numbers::pi_v<long double>;
+  std::int64_t length = 1;
+  const auto turns = [&] { return static_cast<long double>(length) / two_pi; };
+  while (static_cast<long double>(static_cast<double>(turns())) != turns()) ++length;
+  const auto step = static_cast<double>(turns());
+  const Frequencies f = made({.factor = 16,
+                              .original_context = length,
+                              .low_freq_factor = step,
+                              .high_freq_factor = step});
+  EXPECT_EQ(f(0), 1.0 / 16);
 }
 
 // inv_freq of Llama-3.1 as transformers prints it, in float32.

@@ -71,6 +71,23 @@ TEST(Yarn, RampOfNoWidth) {
   for (std::int64_t i = 1; i < 32; ++i) EXPECT_TRUE(near(f(i), rung(1e4, 64, i) / 4)) << i;
 }
 
+// Equal betas without truncation: both dims are 7.9995, and pair 8 is half way up a ramp that is
+// 0.001 wide. The ramp magnifies what long double leaves of the dims.
+TEST(Yarn, RampOfNoWidthBetweenPairs) {
+  const double beta = static_cast<double>(
+      4096 / (2 * Real::pi() * pow(Real(1e4), Real(2) * Real(7.9995) / Real(64))));
+  const Yarn yarn{.factor = 4,
+                  .original_context = 4096,
+                  .beta_fast = beta,
+                  .beta_slow = beta,
+                  .truncate = false};
+  const Frequencies f = make_frequencies({.rotary_dim = 64, .theta = 1e4, .scaling = yarn});
+  EXPECT_TRUE(near(f(7), rung(1e4, 64, 7)));
+  EXPECT_TRUE(near(f(8), yarn_rung(yarn, 1e4, 64, 8), 1e-12));
+  EXPECT_TRUE(near(f(8), rung(1e4, 64, 8) * 0.625, 1e-9));
+  EXPECT_TRUE(near(f(9), rung(1e4, 64, 9) / 4));
+}
+
 TEST(Yarn, FactorUpToOneHasNoTemperature) {
   for (const double factor : {0.25, 1.0}) {
     const Frequencies f = make_frequencies(

@@ -205,10 +205,10 @@ TEST(WriteTensorTest, WritesTheLongestNamesAndRelativePaths) {
 TEST(WriteTensorTest, ThreadsDoNotMeet) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kInt64);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int j = 0; j < 20; ++j) write_tensor(folder / "x.npy", view_of(data, DType::kInt64));
+  std::array<std::thread, 4> threads;
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
+      for (int i = 0; i < 20; ++i) write_tensor(folder / "x.npy", view_of(data, DType::kInt64));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -259,6 +259,8 @@ class FileSizeLimit {
     ::setrlimit(RLIMIT_FSIZE, &before_);
     std::signal(SIGXFSZ, handler_);
   }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
 
  private:
   void (*handler_)(int);

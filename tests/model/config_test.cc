@@ -69,24 +69,28 @@ TEST(Config, MissingThetaOfAnUnknownFamilyIsAnError) {
 
 TEST(Config, UnknownFamiliesAreReadAndSaySo) {
   const ModelRope rope = read(R"({"model_type": "nobody_knows", "hidden_size": 64,
-    "num_attention_heads": 4, "rope_theta": 100, "partial_rotary_factor": 0.5})").rope();
+    "num_attention_heads": 4, "rope_theta": 100, "partial_rotary_factor": 0.5})")
+                             .rope();
   EXPECT_EQ(rope.recipe.rotary_dim, 8);
   EXPECT_THAT(rope.assumed, Contains(HasSubstr("pairing half")));
 }
 
 TEST(Config, EverySpellingOfThetaAndPartialRotation) {
   const ModelRope neox = read(R"({"model_type": "gpt_neox", "hidden_size": 6144,
-    "num_attention_heads": 64, "rotary_emb_base": 20000, "rotary_pct": 0.5})").rope();
+    "num_attention_heads": 64, "rotary_emb_base": 20000, "rotary_pct": 0.5})")
+                             .rope();
   EXPECT_EQ(neox.recipe.theta, 20000.0);
   EXPECT_EQ(neox.recipe.rotary_dim, 48);
   const ModelRope gptj = read(R"({"model_type": "gptj", "n_embd": 4096, "n_head": 16,
-    "n_positions": 2048, "rotary_dim": 32})").rope();
+    "n_positions": 2048, "rotary_dim": 32})")
+                             .rope();
   EXPECT_EQ(gptj.layout.head_dim, 256);
   EXPECT_EQ(gptj.recipe.rotary_dim, 32);
   EXPECT_EQ(*gptj.layout.pairing, Pairing::kInterleaved);
   EXPECT_EQ(gptj.context.trained, 2048);
   const ModelRope dbrx = read(R"({"model_type": "dbrx", "d_model": 6144, "n_heads": 48,
-    "attn_config": {"rope_theta": 500000}})").rope();
+    "attn_config": {"rope_theta": 500000}})")
+                             .rope();
   EXPECT_EQ(dbrx.recipe.theta, 500000.0);
 }
 
@@ -106,10 +110,9 @@ TEST(Config, OldAndNewDictionaries) {
 }
 
 TEST(Config, BothDictionariesThatDifferAreWarnedOf) {
-  const ModelRope rope =
-      read(llama_with(R"("rope_scaling": {"type": "linear", "factor": 2},
+  const ModelRope rope = read(llama_with(R"("rope_scaling": {"type": "linear", "factor": 2},
                          "rope_parameters": {"rope_type": "default", "rope_theta": 5})"))
-          .rope();
+                             .rope();
   EXPECT_EQ(scaling<Linear>(rope).factor, 2.0);
   EXPECT_THAT(rope.warnings, Contains(HasSubstr("rope_scaling and rope_parameters differ")));
 }
@@ -117,7 +120,8 @@ TEST(Config, BothDictionariesThatDifferAreWarnedOf) {
 TEST(Config, UnknownKeysAreNamedWithTheirNeighbour) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
     "factor": 4, "original_max_position_embeddings": 2048, "attn_factor": 1.0, "xyzzy": 1,
-    "short_factor": [1]})")).rope();
+    "short_factor": [1]})"))
+                             .rope();
   EXPECT_THAT(rope.warnings,
               Contains(HasSubstr("\"attn_factor\" is unknown and ignored; did you mean "
                                  "\"attention_factor\"?")));
@@ -127,7 +131,8 @@ TEST(Config, UnknownKeysAreNamedWithTheirNeighbour) {
 
 TEST(Config, ContradictoryFactorsAreWarnedOf) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
-    "factor": 7, "original_max_position_embeddings": 2048})")).rope();
+    "factor": 7, "original_max_position_embeddings": 2048})"))
+                             .rope();
   EXPECT_THAT(rope.warnings, Contains(HasSubstr("factor 7 contradicts")));
 }
 
@@ -135,7 +140,8 @@ TEST(Config, DeepseekCarriesTwoFactors) {
   const ModelRope rope = read(R"({"model_type": "deepseek_v3", "qk_rope_head_dim": 64,
     "max_position_embeddings": 163840, "rope_theta": 10000, "rope_scaling": {"type": "yarn",
     "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1,
-    "original_max_position_embeddings": 4096}})").rope();
+    "original_max_position_embeddings": 4096}})")
+                             .rope();
   const Frequencies f = rope.make_frequencies();
   EXPECT_DOUBLE_EQ(f.scale, 1.0);
   const double m = 0.1 * std::log(40.0) + 1.0;
@@ -168,6 +174,13 @@ TEST(Config, LayerTypesInOldAndNewSpelling) {
     EXPECT_THAT(model.rope("sliding_attention").layers, ElementsAre(0, 2));
     EXPECT_EQ(&model.rope(), &model.rope("full_attention"));
   }
+}
+
+TEST(Config, LayersByPattern) {
+  const Model model = read(R"({"model_type": "gemma3_text", "num_hidden_layers": 7,
+    "sliding_window_pattern": 3})");
+  EXPECT_THAT(model.rope("full_attention").layers, ElementsAre(2, 5));
+  EXPECT_THAT(model.rope("sliding_attention").layers, ElementsAre(0, 1, 3, 4, 6));
 }
 
 TEST(Config, LayersWithoutRotation) {
@@ -207,6 +220,14 @@ TEST(Config, WhatIsNoRotationOfPairsIsLeftOutAloud) {
   EXPECT_THAT(names(gemma), ElementsAre("text.full_attention", "text.sliding_attention"));
   EXPECT_THAT(gemma.rope().warnings, Contains(HasSubstr("part \"vision\" is left out")));
   EXPECT_THROW(read(R"({"model_type": "vjepa2", "hidden_size": 64})"), std::invalid_argument);
+}
+
+TEST(Config, APartNobodyKnowsDoesNotSpoilTheRest) {
+  const Model model = read(R"({"model_type": "llava", "text_config": {"model_type": "llama",
+    "rope_theta": 1e4}, "audio_config": {"model_type": "nobody_knows", "hidden_size": 64,
+    "rope_theta": 1e4}})");
+  EXPECT_THAT(names(model), ElementsAre("text.default"));
+  EXPECT_THAT(model.rope().warnings, Contains(HasSubstr("part \"audio\" is left out")));
 }
 
 TEST(Config, LongRopeRegimesAreArguments) {
@@ -261,7 +282,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"factor_zero", llama_with(R"("rope_scaling": {"type": "linear", "factor": 0})"),
             "linear factor must be positive and finite, got 0"},
         Bad{"theta_zero", llama_with(R"("rope_theta": 0)"), "theta must be positive"},
-        Bad{"theta_text", llama_with(R"("rope_theta": "big")"), "rope_theta must be a finite number"},
+        Bad{"theta_text", llama_with(R"("rope_theta": "big")"),
+            "rope_theta must be a finite number"},
         Bad{"partial", R"({"model_type": "phi", "partial_rotary_factor": 2})",
             "partial_rotary_factor must be in [0, 1], got 2"},
         Bad{"odd", R"({"model_type": "llama", "head_dim": 7})", "rotary_dim must be even, got 7"},

@@ -97,7 +97,8 @@ void expect_module(const ModelRope& rope, const Json& row, const Json& file) {
   const Frequencies frequencies = rope.make_frequencies(last + 1);
   expect_frequencies(frequencies, row.at("inv_freq").get<std::vector<double>>());
   // Phi-MoE applies its scale in forward and leaves attention_scaling alone; the row then says.
-  const double scale = row.value("cos_at_first_position", row.at("attention_scaling").get<double>());
+  const double scale =
+      row.value("cos_at_first_position", row.at("attention_scaling").get<double>());
   EXPECT_NEAR(frequencies.scale, scale, 1e-6 * scale);
 
   const auto width = row.at("head_dim").get<std::int64_t>();
@@ -119,7 +120,8 @@ void expect_module(const ModelRope& rope, const Json& row, const Json& file) {
     const double tolerance = 5e-6 + 2.5e-7 * static_cast<double>(furthest);
     const auto wanted = row.at("q_out").at(t).get<std::vector<double>>();
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      ASSERT_NEAR(q[t * static_cast<std::size_t>(kHeads * width) + i], wanted[i], tolerance) << "token " << t << " at " << i;
+      ASSERT_NEAR(q[t * static_cast<std::size_t>(kHeads * width) + i], wanted[i], tolerance)
+          << "token " << t << " at " << i;
     }
   }
 }

@@ -194,7 +194,9 @@ TEST_F(BadCall, OverlappingInputAndOutput) {
   // The same memory in another order.
   refused(x(), changed(x(), [](TensorView& v) { v.strides = {4, 12, 1, 0}; }), Positions::range(),
           kRule);
-  // Backwards from the last token.
+  // Backwards from the last token, and from one that lies beyond.
+  refused(changed(moved(32), [](TensorView& v) { v.strides[0] = -16; }), x(), Positions::range(),
+          kRule);
   refused(changed(moved(16), [](TensorView& v) { v.strides[0] = -8; }), x(), Positions::range(),
           kRule);
 }

@@ -251,12 +251,22 @@ TEST(Reference, IsTheFloat32Angle) {
 // Real positions are rounded to float32, and each axis makes a float32 product.
 TEST(Reference, AxesAddInFloat32) {
   const Frequencies f{.pairs = 1, .axes = 2, .values = {0.1, 0.7}};
-  const std::vector<double> ids = {1000.1, 2000.2};
-  const auto view = ConstTensorView::contiguous(ids.data(), DType::kFloat64, {2, 1});
-  const Table<float> table = table_of<float>(f, Positions::ids(view), 1, Precision::kReference);
-  const float angle = 0.1f * 1000.1f + 0.7f * 2000.2f;
-  EXPECT_EQ(table.cos(0, 0), static_cast<float>(std::cos(static_cast<double>(angle))));
-  EXPECT_EQ(table.sin(0, 0), static_cast<float>(std::sin(static_cast<double>(angle))));
+  constexpr std::int64_t kTokens = 32;
+  std::vector<double> ids(2 * kTokens);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 1000.1 + 0.37 * static_cast<double>(i * i);
+  const auto view = ConstTensorView::contiguous(ids.data(), DType::kFloat64, {2, kTokens});
+  const Table<float> table =
+      table_of<float>(f, Positions::ids(view), kTokens, Precision::kReference);
+  int fused = 0;  // tokens at which a fused sum would be seen
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    const auto x = static_cast<float>(ids[static_cast<std::size_t>(t)]);
+    const auto y = static_cast<float>(ids[static_cast<std::size_t>(kTokens + t)]);
+    const float angle = 0.1f * x + 0.7f * y;
+    EXPECT_EQ(table.cos(t, 0), static_cast<float>(std::cos(static_cast<double>(angle))));
+    EXPECT_EQ(table.sin(t, 0), static_cast<float>(std::sin(static_cast<double>(angle))));
+    if (std::fma(0.7f, y, 0.1f * x) != angle) ++fused;
+  }
+  EXPECT_GT(fused, 0);
 }
 
 // Why kExact is the default: at 131,072 positions float32 angles are wrong in the third digit.

@@ -8,7 +8,9 @@ import numpy as np
 def members(pairing, rotary_dim):
     """First and second element of every pair."""
     pairs = np.arange(rotary_dim // 2)
-    return (2 * pairs, 2 * pairs + 1) if pairing == "interleaved" else (pairs, pairs + rotary_dim // 2)
+    return (
+        (2 * pairs, 2 * pairs + 1) if pairing == "interleaved" else (pairs, pairs + rotary_dim // 2)
+    )
 
 
 def rotate(x, rope, positions, inverse=False):
@@ -28,3 +30,8 @@ def rotate(x, rope, positions, inverse=False):
     out[..., offset + into_first] = turned.real
     out[..., offset + into_second] = turned.imag
     return out
+
+
+def values(*shape, dtype=np.float32):
+    """The same uniform numbers in every run."""
+    return np.random.default_rng(7).uniform(-1, 1, shape).astype(dtype)

@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+
 from command import EXAMPLES, fail, llama, phi3, succeed, write_config
 
 
@@ -13,7 +14,9 @@ from command import EXAMPLES, fail, llama, phi3, succeed, write_config
 def make_diff(tmp_path):
     def diff(a, b, *options):
         a, b = write_config(tmp_path, a, "a.json"), write_config(tmp_path, b, "b.json")
-        return json.loads(succeed("diff", a, b, *options, "--json")), succeed("diff", a, b, *options)
+        return json.loads(succeed("diff", a, b, *options, "--json")), succeed(
+            "diff", a, b, *options
+        )
 
     return diff
 
@@ -48,7 +51,10 @@ def test_linear_scaling(diff):
     assert result["verdict"] == "differ"
     (rope,) = result["ropes"]
     changed = parameters(rope)
-    assert changed["recipe.type"] == ("default", "linear") and changed["recipe.factor"] == (None, 4.0)
+    assert changed["recipe.type"] == ("default", "linear") and changed["recipe.factor"] == (
+        None,
+        4.0,
+    )
     assert rope["frequency_ratio"]["largest"] == pytest.approx(4.0)
     # Pair 0 parts first: |1 - 1/4| * p > 0.1 at p = 1.
     assert rope["phases_part"] == {"position": 1, "pair": 0, "axis": 0}
@@ -96,7 +102,9 @@ def test_ropes_are_matched_by_name(diff):
     local["text_config"]["rope_local_base_freq"] = 20000.0
     result, page = diff(gemma, local)
     assert {rope["name"]: rope["same"] for rope in result["ropes"]} == {
-        "text.full_attention": True, "text.sliding_attention": False}
+        "text.full_attention": True,
+        "text.sliding_attention": False,
+    }
     assert "text.sliding_attention from position" in page.splitlines()[-1]
     assert diff(gemma, local, "--rope", "text.full_attention")[0]["verdict"] == "same rotation"
 

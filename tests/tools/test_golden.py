@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from command import GOLDEN, inspect, succeed, write_config
 
 TOKENS, HEADS = 8, 2
@@ -17,7 +18,9 @@ def load(name):
 
 def query(head_dim, tokens=TOKENS):
     i = np.arange(tokens * HEADS * head_dim)
-    return (((i * 7919 + 13) % 2003) / 1001.5 - 1).astype(np.float32).reshape(tokens, HEADS, head_dim)
+    return (
+        (((i * 7919 + 13) % 2003) / 1001.5 - 1).astype(np.float32).reshape(tokens, HEADS, head_dim)
+    )
 
 
 def measured_modules():
@@ -26,8 +29,17 @@ def measured_modules():
         for row in data["rows"]:
             for module in row.get("modules", [row]):
                 axes = {"t": "T", "thw": "THW"}.get(module["positions"], "HW")
-                label = "-".join(filter(None, [row.get("name"), row.get("family"), module.get("module"),
-                                               module["layer_type"]]))
+                label = "-".join(
+                    filter(
+                        None,
+                        [
+                            row.get("name"),
+                            row.get("family"),
+                            module.get("module"),
+                            module["layer_type"],
+                        ],
+                    )
+                )
                 yield pytest.param(row["config"], module, [data[axis] for axis in axes], id=label)
 
 
@@ -51,15 +63,26 @@ def expect_frequencies(rope, measured):
 @pytest.mark.parametrize("config, module, positions", list(measured_modules()))
 def test_module(tmp_path, config, module, positions):
     path = write_config(tmp_path, config)
-    rope = choose(inspect(path, "--context", np.max(positions) + 1)["ropes"], module["layer_type"],
-                  len(positions))
+    rope = choose(
+        inspect(path, "--context", np.max(positions) + 1)["ropes"],
+        module["layer_type"],
+        len(positions),
+    )
     expect_frequencies(rope, module["inv_freq"])
     assert rope["scale"] == pytest.approx(module["attention_scaling"], rel=1e-6)
 
     np.save(tmp_path / "q.npy", query(module["head_dim"]))
     np.save(tmp_path / "p.npy", np.array(positions if len(positions) > 1 else positions[0]))
-    succeed("rotate", path, tmp_path / "q.npy", tmp_path / "out.npy", "--positions",
-            tmp_path / "p.npy", "--rope", rope["name"])
+    succeed(
+        "rotate",
+        path,
+        tmp_path / "q.npy",
+        tmp_path / "out.npy",
+        "--positions",
+        tmp_path / "p.npy",
+        "--rope",
+        rope["name"],
+    )
     out = np.load(tmp_path / "out.npy")
     wanted = np.array(module["q_out"]).reshape(out.shape)
     limit = 5e-6 + 2.5e-7 * np.max(positions, axis=0)[:, None, None]
@@ -80,8 +103,9 @@ def test_scaling(tmp_path, row):
     q = query(rope["head_dim"], len(positions))
     np.save(tmp_path / "q.npy", q)
     np.save(tmp_path / "p.npy", np.array(positions))
-    succeed("rotate", path, tmp_path / "q.npy", tmp_path / "out.npy", "--positions",
-            tmp_path / "p.npy")
+    succeed(
+        "rotate", path, tmp_path / "q.npy", tmp_path / "out.npy", "--positions", tmp_path / "p.npy"
+    )
     half = rope["head_dim"] // 2
     turned = np.concatenate([-q[..., half:], q[..., :half]], axis=-1)
     cos, sin = (np.array(row[key])[:, None, :] for key in ("cos", "sin"))

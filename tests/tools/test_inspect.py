@@ -10,14 +10,29 @@ import subprocess
 
 import gguf
 import pytest
+
 from command import COMMAND, EXAMPLES, fail, inspect, llama, phi3, run, succeed, write_config
 
-KEYS = ["name", "head_dim", "rotary_dim", "rotary_offset", "pairing", "output_pairing", "axes",
-        "frequencies", "scale", "softmax_scale", "recipe", "context", "assumed", "warnings"]
+KEYS = [
+    "name",
+    "head_dim",
+    "rotary_dim",
+    "rotary_offset",
+    "pairing",
+    "output_pairing",
+    "axes",
+    "frequencies",
+    "scale",
+    "softmax_scale",
+    "recipe",
+    "context",
+    "assumed",
+    "warnings",
+]
 EXAMPLE_FILES = sorted(EXAMPLES.glob("*.json"))
 
 
-# ---- JSON ------------------------------------------------------------------------------------------
+# ---- JSON --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", EXAMPLE_FILES, ids=lambda path: path.stem)
@@ -25,7 +40,7 @@ def test_json_has_the_documented_keys_in_their_order(path):
     model = inspect(path)
     assert list(model) == ["model_type", "ropes"]
     for rope in model["ropes"]:
-        assert list(rope)[:len(KEYS)] == KEYS
+        assert list(rope)[: len(KEYS)] == KEYS
         assert len(rope["frequencies"]) == rope["rotary_dim"] // 2
         assert all(len(row) == len(rope["axes"]) for row in rope["frequencies"])
         assert rope["pairing"] in ("half", "interleaved")
@@ -46,8 +61,12 @@ def test_numbers_round_trip(tmp_path):
 def test_recipe_has_every_parameter():
     (rope,) = inspect(EXAMPLES / "deepseek-v3.json")["ropes"]
     recipe = rope["recipe"]
-    assert recipe["type"] == "yarn" and recipe["factor"] == 40 and recipe["original_context"] == 4096
-    assert recipe["mscale"] == 1 and recipe["attention_factor"] is None and recipe["truncate"] is True
+    assert (
+        recipe["type"] == "yarn" and recipe["factor"] == 40 and recipe["original_context"] == 4096
+    )
+    assert (
+        recipe["mscale"] == 1 and recipe["attention_factor"] is None and recipe["truncate"] is True
+    )
     assert rope["pairing"] == "interleaved" and rope["output_pairing"] == "half"
     assert rope["softmax_scale"] == pytest.approx((0.1 * math.log(40) + 1) ** 2)
     assert rope["context"] == {"trained": 4096, "extended": 163840}
@@ -64,8 +83,9 @@ def test_composite_model_names_its_parts():
     model = inspect(EXAMPLES / "gemma-3-4b.json")
     names = [rope["name"] for rope in model["ropes"]]
     assert sorted(names) == ["text.full_attention", "text.sliding_attention"]
-    assert [r["name"] for r in inspect(EXAMPLES / "gemma-3-4b.json", "--rope", names[1])["ropes"]] == \
-        names[1:2]
+    assert [
+        r["name"] for r in inspect(EXAMPLES / "gemma-3-4b.json", "--rope", names[1])["ropes"]
+    ] == names[1:2]
 
 
 def test_unknown_context_is_null(tmp_path):
@@ -84,7 +104,9 @@ def test_context_chooses_the_regime(tmp_path):
     beyond = inspect(path, "--context", 4097)["ropes"][0]
     assert short["context_in_use"] is None and beyond["context_in_use"] == 4097
     assert short["frequencies"] == at["frequencies"]
-    for i, ((low,), (high,)) in enumerate(zip(at["frequencies"], beyond["frequencies"])):
+    for i, ((low,), (high,)) in enumerate(
+        zip(at["frequencies"], beyond["frequencies"], strict=True)
+    ):
         assert low / high == pytest.approx((2.0 + i) / (1.0 + i / 100))
 
 
@@ -111,14 +133,26 @@ def test_gguf_is_the_model_it_was_made_from(tmp_path):
     assert rope["pairing"] == "interleaved" and same["pairing"] == "half"
 
 
-# ---- For a person ----------------------------------------------------------------------------------
+# ---- For a person ------------------------------------------------------------------------------
 
 
 def test_page_explains():
     page = succeed("inspect", EXAMPLES / "llama-3.1-8b.json")
-    for words in ("llama3", "500000", "half", "pair i is elements i and i+64", "factor 8",
-                  "original_context 8192", "8192", "131072", "one position a token",
-                  "trained context", "█", "▒ added by scaling", "6.28 positions"):
+    for words in (
+        "llama3",
+        "500000",
+        "half",
+        "pair i is elements i and i+64",
+        "factor 8",
+        "original_context 8192",
+        "8192",
+        "131072",
+        "one position a token",
+        "trained context",
+        "█",
+        "▒ added by scaling",
+        "6.28 positions",
+    ):
         assert words in page, words
     flat = " ".join(page.split())
     assert "Pairs 32-63 (32 of 64) never complete a turn within 8192 positions" in flat
@@ -127,8 +161,11 @@ def test_page_explains():
 
 def expected_turnless(rope):
     limit = rope["context"]["trained"]
-    return [i for i, row in enumerate(rope["frequencies"])
-            if any(row) and 2 * math.pi / math.hypot(*row) > limit]
+    return [
+        i
+        for i, row in enumerate(rope["frequencies"])
+        if any(row) and 2 * math.pi / math.hypot(*row) > limit
+    ]
 
 
 @pytest.mark.parametrize("path", EXAMPLE_FILES, ids=lambda path: path.stem)
@@ -142,8 +179,10 @@ def test_page_fits_and_agrees_with_json(path):
         assert f"Rope {rope['name']}" in page
         pairs = expected_turnless(rope)
         if pairs:
-            assert f"Pairs {pairs[0]}-{pairs[-1]} ({len(pairs)} of {len(rope['frequencies'])}) never " \
+            assert (
+                f"Pairs {pairs[0]}-{pairs[-1]} ({len(pairs)} of {len(rope['frequencies'])}) never "
                 "complete a turn" in flat
+            )
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100, 200])
@@ -158,6 +197,14 @@ def test_page_is_ascii_without_utf8():
     assert "####" in page and "+ added by scaling" in page
 
 
+def test_page_of_pairs_that_stand_still(tmp_path):
+    proportional = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    config = llama(rope_parameters=proportional)
+    page = " ".join(succeed("inspect", write_config(tmp_path, config)).split())
+    assert "as 32 pairs of which 8 turn" in page
+    assert "Pairs 8-31 (24 of 32) stand still and carry no position." in page
+
+
 def test_page_of_several_ropes_compares_them():
     page = succeed("inspect", EXAMPLES / "gemma-3-4b.json")
     assert "2 rotations" in page
@@ -168,11 +215,23 @@ def test_page_of_several_ropes_compares_them():
 def test_page_of_several_axes_and_slices(tmp_path):
     page = succeed("inspect", EXAMPLES / "qwen3-vl-text.json")
     assert "t 24, h 20, w 20" in page and "axis  thwthw" in page
-    page = succeed("inspect", write_config(tmp_path, {
-        "model_type": "gpt_neox", "hidden_size": 768, "num_attention_heads": 8, "rotary_pct": 0.25,
-        "rotary_emb_base": 10000, "max_position_embeddings": 2048}))
-    assert "the first elements 0-23 turn, as 12 pairs; the other 72 pass through" in \
-        " ".join(page.split())
+    page = succeed(
+        "inspect",
+        write_config(
+            tmp_path,
+            {
+                "model_type": "gpt_neox",
+                "hidden_size": 768,
+                "num_attention_heads": 8,
+                "rotary_pct": 0.25,
+                "rotary_emb_base": 10000,
+                "max_position_embeddings": 2048,
+            },
+        ),
+    )
+    assert "the first elements 0-23 turn, as 12 pairs; the other 72 pass through" in " ".join(
+        page.split()
+    )
 
 
 def test_page_tells_the_regime(tmp_path):
@@ -203,8 +262,9 @@ def in_terminal(**environment):
     env = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment}
     if "NO_COLOR" not in environment:
         env.pop("NO_COLOR", None)
-    with subprocess.Popen([COMMAND, "inspect", str(EXAMPLES / "llama-3.1-8b.json")], stdout=child,
-                          env=env) as process:
+    with subprocess.Popen(
+        [COMMAND, "inspect", str(EXAMPLES / "llama-3.1-8b.json")], stdout=child, env=env
+    ) as process:
         os.close(child)
         output = b""
         try:
@@ -227,12 +287,17 @@ def test_colours_only_on_a_terminal_that_wants_them():
 
 def test_full_disk_is_an_error():
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([COMMAND, "inspect", str(EXAMPLES / "llama-3.1-8b.json")], stdout=full,
-                              stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [COMMAND, "inspect", str(EXAMPLES / "llama-3.1-8b.json")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 1 and "cannot write the output" in done.stderr
 
 
-# ---- Errors ----------------------------------------------------------------------------------------
+# ---- Errors ------------------------------------------------------------------------------------
 
 
 def test_bad_models_are_one_line(tmp_path):

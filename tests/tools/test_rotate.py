@@ -3,31 +3,45 @@
 """rotary rotate against the definition in float64."""
 
 import json
-import os
-import signal
 import struct
-import subprocess
-import time
 
 import numpy as np
 import pytest
-from command import COMMAND, EXAMPLES, fail, inspect, llama, phi3, run, succeed, write_config
-from oracle import rotate
-from safetensors.numpy import load_file, save_file
 
-NEOX = {"model_type": "gpt_neox", "hidden_size": 384, "num_attention_heads": 4, "rotary_pct": 0.25,
-        "rotary_emb_base": 10000, "max_position_embeddings": 2048}
-COHERE = {"model_type": "cohere", "hidden_size": 256, "num_attention_heads": 4, "rope_theta": 10000.0,
-          "max_position_embeddings": 8192}
-DEEPSEEK_V4 = {"model_type": "deepseek_v4", "hidden_size": 4096, "num_attention_heads": 64,
-               "head_dim": 512, "qk_rope_head_dim": 64, "rope_theta": 10000.0,
-               "max_position_embeddings": 4096}
-QWEN2_VL_VISION = {"model_type": "qwen2_vl_vision", "embed_dim": 320, "num_heads": 4, "depth": 2,
-                   "hidden_size": 320}
+from command import EXAMPLES, fail, inspect, llama, phi3, run, succeed, write_config
+from oracle import rotate, values
 
-
-def values(*shape, dtype=np.float32):
-    return np.random.default_rng(7).uniform(-1, 1, shape).astype(dtype)
+NEOX = {
+    "model_type": "gpt_neox",
+    "hidden_size": 384,
+    "num_attention_heads": 4,
+    "rotary_pct": 0.25,
+    "rotary_emb_base": 10000,
+    "max_position_embeddings": 2048,
+}
+COHERE = {
+    "model_type": "cohere",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 8192,
+}
+DEEPSEEK_V4 = {
+    "model_type": "deepseek_v4",
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "qk_rope_head_dim": 64,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 4096,
+}
+QWEN2_VL_VISION = {
+    "model_type": "qwen2_vl_vision",
+    "embed_dim": 320,
+    "num_heads": 4,
+    "depth": 2,
+    "hidden_size": 320,
+}
 
 
 @pytest.fixture(name="turn")
@@ -41,8 +55,17 @@ def make_turn(tmp_path):
             positions = tmp_path / "p.npy"
         np.save(tmp_path / "in.npy", x)
         used = inspect(model)["ropes"][rope]
-        succeed("rotate", model, tmp_path / "in.npy", tmp_path / "out.npy", "--positions", positions,
-                "--rope", used["name"], *options)
+        succeed(
+            "rotate",
+            model,
+            tmp_path / "in.npy",
+            tmp_path / "out.npy",
+            "--positions",
+            positions,
+            "--rope",
+            used["name"],
+            *options,
+        )
         out = np.load(tmp_path / "out.npy")
         assert out.dtype == x.dtype and out.shape == x.shape
         return out, used
@@ -50,24 +73,29 @@ def make_turn(tmp_path):
     return turn
 
 
-def leftovers(folder):
-    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+# ---- Pairings, slices, axes --------------------------------------------------------------------
 
 
-# ---- Pairings, slices, axes ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("config, pairing, offset", [
-    (llama(), "half", 0), (COHERE, "interleaved", 0), (NEOX, "half", 0),
-    (DEEPSEEK_V4, "interleaved", 448)], ids=["half", "interleaved", "partial", "trailing"])
+@pytest.mark.parametrize(
+    "config, pairing, offset",
+    [
+        (llama(), "half", 0),
+        (COHERE, "interleaved", 0),
+        (NEOX, "half", 0),
+        (DEEPSEEK_V4, "interleaved", 448),
+    ],
+    ids=["half", "interleaved", "partial", "trailing"],
+)
 def test_layouts(turn, config, pairing, offset):
     head_dim = 96 if config is NEOX else 512 if config is DEEPSEEK_V4 else 64
     x = values(40, 3, head_dim)
     out, rope = turn(config, x, "0:40")
     assert (rope["pairing"], rope["rotary_offset"]) == (pairing, offset)
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(40)), atol=1e-6)
-    np.testing.assert_array_equal(np.delete(out, range(offset, offset + rope["rotary_dim"]), -1),
-                                  np.delete(x, range(offset, offset + rope["rotary_dim"]), -1))
+    np.testing.assert_array_equal(
+        np.delete(out, range(offset, offset + rope["rotary_dim"]), -1),
+        np.delete(x, range(offset, offset + rope["rotary_dim"]), -1),
+    )
 
 
 def test_reads_interleaved_and_writes_half(turn):
@@ -95,8 +123,9 @@ def test_text_positions_stand_on_all_axes(tmp_path):
     done = run("rotate", model, tmp_path / "in.npy", tmp_path / "out.npy", "--positions", "5:")
     assert done.returncode == 0 and "same on the axes t, h, w" in done.stderr
     rope = inspect(model)["ropes"][0]
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"),
-                               rotate(x, rope, np.tile(np.arange(5, 14), (3, 1))), atol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), rotate(x, rope, np.tile(np.arange(5, 14), (3, 1))), atol=1e-6
+    )
 
 
 def test_image_positions_need_all_axes(turn, tmp_path):
@@ -105,8 +134,15 @@ def test_image_positions_need_all_axes(turn, tmp_path):
     out, rope = turn(QWEN2_VL_VISION, x, positions)
     assert rope["axes"] == ["h", "w"]
     np.testing.assert_allclose(out, rotate(x, rope, positions), atol=1e-6)
-    error = fail(1, "rotate", tmp_path / "config.json", tmp_path / "in.npy", tmp_path / "new.npy",
-                 "--positions", "0:6")
+    error = fail(
+        1,
+        "rotate",
+        tmp_path / "config.json",
+        tmp_path / "in.npy",
+        tmp_path / "new.npy",
+        "--positions",
+        "0:6",
+    )
     assert "h, w" in error and not (tmp_path / "new.npy").exists()
 
 
@@ -117,7 +153,9 @@ def test_rotary_slice_alone(tmp_path):
     done = run("rotate", model, tmp_path / "in.npy", tmp_path / "out.npy", "--positions", "0:10")
     assert done.returncode == 0 and "rotary slice" in done.stderr
     rope = inspect(model)["ropes"][0]
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), rotate(x, rope, np.arange(10)), atol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), rotate(x, rope, np.arange(10)), atol=1e-6
+    )
 
 
 def test_batch_and_single_head(turn):
@@ -139,10 +177,12 @@ def test_empty_tensor(turn):
     assert turn(llama(), values(0, 2, 64), "0:0")[0].size == 0
 
 
-# ---- Types and precision ---------------------------------------------------------------------------
+# ---- Types and precision -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype, limit", [(np.float64, 1e-10), (np.float32, 1e-6), (np.float16, 2e-3)])
+@pytest.mark.parametrize(
+    "dtype, limit", [(np.float64, 1e-10), (np.float32, 1e-6), (np.float16, 2e-3)]
+)
 def test_types(turn, dtype, limit):
     x = values(20, 2, 64, dtype=dtype)
     out, rope = turn(llama(), x, "100000:100020")
@@ -152,17 +192,20 @@ def test_types(turn, dtype, limit):
 def write_bfloat16(path, x):
     """safetensors by hand: NumPy has no bfloat16."""
     bits = (np.asarray(x, np.float32).view(np.uint32) >> 16).astype("<u2")
-    header = json.dumps({"q": {"dtype": "BF16", "shape": list(bits.shape),
-                               "data_offsets": [0, bits.nbytes]}}).encode()
+    header = json.dumps(
+        {"q": {"dtype": "BF16", "shape": list(bits.shape), "data_offsets": [0, bits.nbytes]}}
+    ).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + bits.tobytes())
 
 
 def read_bfloat16(path):
     data = path.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
-    ((name, entry),) = ((k, v) for k, v in json.loads(data[8:8 + size]).items() if k != "__metadata__")
+    ((name, entry),) = (
+        (k, v) for k, v in json.loads(data[8 : 8 + size]).items() if k != "__metadata__"
+    )
     assert entry["dtype"] == "BF16"
-    bits = np.frombuffer(data[8 + size:], "<u2").astype(np.uint32) << 16
+    bits = np.frombuffer(data[8 + size :], "<u2").astype(np.uint32) << 16
     return name, bits.view(np.float32).reshape(entry["shape"])
 
 
@@ -170,14 +213,21 @@ def test_bfloat16(tmp_path):
     model = write_config(tmp_path, llama())
     write_bfloat16(tmp_path / "in.safetensors", values(20, 2, 64))
     _, x = read_bfloat16(tmp_path / "in.safetensors")
-    succeed("rotate", model, tmp_path / "in.safetensors", tmp_path / "out.safetensors", "--positions",
-            "4000:4020")
+    succeed(
+        "rotate",
+        model,
+        tmp_path / "in.safetensors",
+        tmp_path / "out.safetensors",
+        "--positions",
+        "4000:4020",
+    )
     name, out = read_bfloat16(tmp_path / "out.safetensors")
     assert name == "q"
     wanted = rotate(x, inspect(model)["ropes"][0], np.arange(4000, 4020))
-    np.testing.assert_allclose(out, wanted, atol=2 ** -8)  # one rounding of values below 2
-    error = fail(1, "rotate", model, tmp_path / "in.safetensors", tmp_path / "out.npy", "--positions",
-                 "0:20")
+    np.testing.assert_allclose(out, wanted, atol=2**-8)  # one rounding of values below 2
+    error = fail(
+        1, "rotate", model, tmp_path / "in.safetensors", tmp_path / "out.npy", "--positions", "0:20"
+    )
     assert "bfloat16" in error and not (tmp_path / "out.npy").exists()
 
 
@@ -187,11 +237,14 @@ def test_reference_precision_is_that_of_float32(turn):
     exact, rope = turn(llama(), x, f"{start}:{start + 4}")
     reference, _ = turn(llama(), x, f"{start}:{start + 4}", "--precision", "reference")
     np.testing.assert_allclose(exact, rotate(x, rope, np.arange(start, start + 4)), atol=1e-6)
-    angles = (np.arange(start, start + 4, dtype=np.float32)[:, None] *
-              np.array(rope["frequencies"], np.float32)[:, 0]).astype(np.float64)
+    angles = (
+        np.arange(start, start + 4, dtype=np.float32)[:, None]
+        * np.array(rope["frequencies"], np.float32)[:, 0]
+    ).astype(np.float64)
     cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
-    wanted = np.concatenate([x[..., :32] * cos - x[..., 32:] * sin,
-                             x[..., 32:] * cos + x[..., :32] * sin], -1)
+    wanted = np.concatenate(
+        [x[..., :32] * cos - x[..., 32:] * sin, x[..., 32:] * cos + x[..., :32] * sin], -1
+    )
     np.testing.assert_allclose(reference, wanted, atol=1e-6)
     assert np.abs(reference - exact).max() > 1e-3
 
@@ -202,14 +255,25 @@ def test_inverse_undoes_the_scale(turn):
     out, rope = turn(llama(rope_scaling=yarn), x, "0:16")
     assert rope["scale"] > 1.1
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(16)), atol=1e-6)
-    np.testing.assert_allclose(turn(llama(rope_scaling=yarn), out, "0:16", "--inverse")[0], x, atol=1e-6)
+    np.testing.assert_allclose(
+        turn(llama(rope_scaling=yarn), out, "0:16", "--inverse")[0], x, atol=1e-6
+    )
 
 
-# ---- Positions -------------------------------------------------------------------------------------
+# ---- Positions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text, first", [("0:8", 0), ("17:", 17), ("17", 17), ("-5:3", -5), ("-3", -3),
-                                         ("123456789:123456797", 123456789)])
+@pytest.mark.parametrize(
+    "text, first",
+    [
+        ("0:8", 0),
+        ("17:", 17),
+        ("17", 17),
+        ("-5:3", -5),
+        ("-3", -3),
+        ("123456789:123456797", 123456789),
+    ],
+)
 def test_ranges(turn, text, first):
     x = values(8, 2, 64)
     out, rope = turn(llama(), x, text)
@@ -249,97 +313,7 @@ def test_dynamic_ntk_follows_the_largest_position(turn, tmp_path):
     np.testing.assert_allclose(out, rotate(x, rope, [0, 1, 2, 9999]), atol=1e-6)
 
 
-# ---- Files -----------------------------------------------------------------------------------------
-
-
-def test_safetensors_by_name(tmp_path):
-    model = write_config(tmp_path, llama())
-    q, k = values(6, 2, 64), values(6, 1, 64)
-    path = tmp_path / "qk.safetensors"
-    save_file({"q": q, "k": k}, path)
-    assert '"q"' in fail(1, "rotate", model, path, tmp_path / "out.npy", "--positions", "0:6")
-    fail(1, "rotate", model, path, tmp_path / "out.npy", "--positions", "0:6", "--tensor", "v")
-    succeed("rotate", model, path, tmp_path / "out.safetensors", "--positions", "0:6", "--tensor", "k")
-    (out,) = load_file(tmp_path / "out.safetensors").items()
-    assert out[0] == "k"
-    np.testing.assert_allclose(out[1], rotate(k, inspect(model)["ropes"][0], np.arange(6)), atol=1e-6)
-
-
-def test_out_may_be_in(tmp_path):
-    model = write_config(tmp_path, llama())
-    x = values(6, 2, 64)
-    path = tmp_path / "x.npy"
-    np.save(path, x)
-    succeed("rotate", model, path, path, "--positions", "0:6")
-    np.testing.assert_allclose(np.load(path), rotate(x, inspect(model)["ropes"][0], np.arange(6)),
-                               atol=1e-6)
-    assert leftovers(tmp_path) == []
-
-
 def test_fortran_order(turn):
     x = np.asfortranarray(values(6, 2, 64))
     out, rope = turn(llama(), x, "0:6")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(6)), atol=1e-6)
-
-
-def bad_inputs():
-    x = values(6, 2, 64)
-    yield "too few positions", x, ["--positions", "0:5"]
-    yield "too many positions", x, ["--positions", "0:7"]
-    yield "wrong width", values(6, 2, 32), ["--positions", "0:6"]
-    yield "one dimension", values(64), ["--positions", "0:6"]
-    yield "five dimensions", values(1, 1, 6, 2, 64), ["--positions", "0:6"]
-    yield "integers", np.ones((6, 2, 64), np.int64), ["--positions", "0:6"]
-    yield "missing positions", x, ["--positions", "no_such_file.npy"]
-    yield "unknown rope", x, ["--positions", "0:6", "--rope", "vision"]
-
-
-@pytest.mark.parametrize("x, options", [pytest.param(x, o, id=name) for name, x, o in bad_inputs()])
-def test_failure_leaves_out_untouched(tmp_path, x, options):
-    model = write_config(tmp_path, llama())
-    np.save(tmp_path / "in.npy", x)
-    out = tmp_path / "out.npy"
-    out.write_bytes(b"precious")
-    fail(1, "rotate", model, tmp_path / "in.npy", out, *options)
-    assert out.read_bytes() == b"precious" and leftovers(tmp_path) == []
-
-
-@pytest.mark.parametrize("positions", [
-    np.zeros((2, 6), np.int64), np.zeros((1, 1, 1, 6), np.int64), np.zeros(5, np.int64),
-    np.array([0, 1, 2, 3, 4, np.nan]), np.array([0, 1, 2, 3, 4, np.inf]), np.zeros(6, np.float16),
-    np.zeros((), np.int64)], ids=["2 axes", "rank 4", "short", "nan", "inf", "float16", "scalar"])
-def test_bad_position_files(tmp_path, positions):
-    model = write_config(tmp_path, llama())
-    np.save(tmp_path / "in.npy", values(6, 2, 64))
-    np.save(tmp_path / "p.npy", positions)
-    fail(1, "rotate", model, tmp_path / "in.npy", tmp_path / "out.npy", "--positions", tmp_path / "p.npy")
-    assert not (tmp_path / "out.npy").exists() and leftovers(tmp_path) == []
-
-
-def test_bad_places(tmp_path):
-    model = write_config(tmp_path, llama())
-    np.save(tmp_path / "in.npy", values(6, 2, 64))
-    folder = tmp_path / "folder.npy"
-    folder.mkdir()
-    arguments = ["--positions", "0:6"]
-    fail(1, "rotate", model, tmp_path / "no_such_file.npy", tmp_path / "out.npy", *arguments)
-    fail(1, "rotate", model, tmp_path / "in.npy", tmp_path / "no_such_folder" / "out.npy", *arguments)
-    fail(1, "rotate", model, tmp_path / "in.npy", folder, *arguments)
-    (tmp_path / "cut.npy").write_bytes((tmp_path / "in.npy").read_bytes()[:-1])
-    fail(1, "rotate", model, tmp_path / "cut.npy", tmp_path / "out.npy", *arguments)
-    assert leftovers(tmp_path) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interruption_leaves_nothing(tmp_path, number):
-    model = write_config(tmp_path, llama())
-    np.save(tmp_path / "in.npy", np.zeros((200_000, 4, 64), np.float32))
-    before = sorted(os.listdir(tmp_path))
-    with subprocess.Popen([COMMAND, "rotate", model, tmp_path / "in.npy", tmp_path / "out.npy",
-                           "--positions", "0:200000"], stderr=subprocess.PIPE) as process:
-        # Once its folder is there the work has begun.
-        while process.poll() is None and not leftovers(tmp_path):
-            time.sleep(0.001)
-        process.send_signal(number)
-        assert process.wait(timeout=20) == -number
-    assert sorted(os.listdir(tmp_path)) == before

@@ -7,52 +7,77 @@ import shutil
 import subprocess
 
 import pytest
+
 from command import EXAMPLES, ROOT, fail, succeed
 
 MODEL = EXAMPLES / "llama-3.1-8b.json"
 
 
-@pytest.mark.parametrize("arguments", [
-    [],
-    ["inspct", MODEL],
-    ["--no-such-option"],
-    ["inspect"],
-    ["inspect", MODEL, "another"],
-    ["inspect", MODEL, "--no-such-option"],
-    ["inspect", MODEL, "--context"],
-    ["inspect", MODEL, "--context", "many"],
-    ["inspect", MODEL, "--context", "0"],
-    ["inspect", MODEL, "--context", "-5"],
-    ["inspect", MODEL, "--context", "4096x"],
-    ["inspect", MODEL, "--context", "99999999999999999999999"],
-    ["inspect", "no_such_file", "--context", "x"],
-    ["diff", MODEL],
-    ["diff", MODEL, MODEL, MODEL],
-    ["diff", MODEL, MODEL, "--context", "x"],
-    ["rotate", MODEL, "q.npy"],
-    ["rotate", MODEL, "q.npy", "out.npy"],
-    ["rotate", MODEL, "q.npy", "out.npy", "--positions"],
-    ["rotate", MODEL, "q.txt", "out.npy", "--positions", "0:8"],
-    ["rotate", MODEL, "q.npy", "out", "--positions", "0:8"],
-    ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--precision", "best"],
-    ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--tensor", "q"],
-    ["completion"],
-    ["completion", "tcsh"],
-    ["models", "llama"],
-], ids=lambda arguments: " ".join(map(str, arguments)).replace(str(ROOT), ""))
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["inspct", MODEL],
+        ["--no-such-option"],
+        ["inspect"],
+        ["inspect", MODEL, "another"],
+        ["inspect", MODEL, "--no-such-option"],
+        ["inspect", MODEL, "--context"],
+        ["inspect", MODEL, "--context", "many"],
+        ["inspect", MODEL, "--context", "0"],
+        ["inspect", MODEL, "--context", "-5"],
+        ["inspect", MODEL, "--context", "4096x"],
+        ["inspect", MODEL, "--context", "99999999999999999999999"],
+        ["inspect", "no_such_file", "--context", "x"],
+        ["diff", MODEL],
+        ["diff", MODEL, MODEL, MODEL],
+        ["diff", MODEL, MODEL, "--context", "x"],
+        ["rotate", MODEL, "q.npy"],
+        ["rotate", MODEL, "q.npy", "out.npy"],
+        ["rotate", MODEL, "q.npy", "out.npy", "--positions"],
+        ["rotate", MODEL, "q.txt", "out.npy", "--positions", "0:8"],
+        ["rotate", MODEL, "q.npy", "out", "--positions", "0:8"],
+        ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--precision", "best"],
+        ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--tensor", "q"],
+        ["completion"],
+        ["completion", "tcsh"],
+        ["models", "llama"],
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments)).replace(str(ROOT), ""),
+)
 def test_misuse_is_code_2_and_one_line(arguments):
     fail(2, *arguments)
 
 
-@pytest.mark.parametrize("text", ["", ":", ":8", "8:3", "0:8:2", "a", "0:b", "0x10", "0,8", "1.5:3", "+1:3",
-                                  " 0:8", "0:8 ", "99999999999999999999:", "--8", "positions.txt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":",
+        ":8",
+        "8:3",
+        "0:8:2",
+        "a",
+        "0:b",
+        "0x10",
+        "0,8",
+        "1.5:3",
+        "+1:3",
+        " 0:8",
+        "0:8 ",
+        "99999999999999999999:",
+        "--8",
+        "positions.txt",
+    ],
+)
 def test_bad_ranges_are_misuse(text):
     error = fail(2, "rotate", MODEL, "q.npy", "out.npy", "--positions=" + text)
     assert "--positions" in error
 
 
-@pytest.mark.parametrize("verb", [[], ["inspect"], ["rotate"], ["diff"], ["models"], ["completion"]],
-                         ids=" ".join)
+@pytest.mark.parametrize(
+    "verb", [[], ["inspect"], ["rotate"], ["diff"], ["models"], ["completion"]], ids=" ".join
+)
 def test_help(verb):
     text = succeed(*verb, "--help")
     assert text == succeed(*verb, "-h")
@@ -77,11 +102,14 @@ def test_completion_scripts_parse(shell):
 
 
 def test_bash_completes():
-    script = succeed("completion", "bash") + """
+    script = (
+        succeed("completion", "bash")
+        + """
 complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rotary; echo "${COMPREPLY[*]}"; }
 complete_words rotary in
 complete_words rotary rotate --pos
 complete_words rotary rotate a b c --precision ""
 """
+    )
     done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
     assert done.stdout.splitlines() == ["inspect", "--positions", "exact reference"]

@@ -1,0 +1,97 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What each kind of positions says of itself, and what a reader reads from it, in any order.
+
+#include "rotary/positions.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rope/kernel.h"
+
+namespace rotary {
+namespace {
+
+using internal::PositionReader;
+
+TEST(Positions, Ranges) {
+  const Positions one = Positions::range(-2);
+  EXPECT_EQ(one.kind(), Positions::Kind::kRange);
+  EXPECT_EQ(one.axes(), 1);
+  EXPECT_EQ(one.batch(), -1);
+  EXPECT_EQ(one.tokens(), -1);
+  EXPECT_FALSE(one.real_valued());
+  EXPECT_EQ(PositionReader(one).at(0, 5, 3).integer, 1);
+
+  const std::vector<std::int64_t> first = {10, -10};
+  const Positions rows = Positions::range(first);
+  EXPECT_EQ(rows.batch(), 2);
+  EXPECT_EQ(rows.tokens(), -1);
+  EXPECT_EQ(PositionReader(rows).at(0, 1, 3).integer, -7);
+  EXPECT_EQ(PositionReader(rows).at(0, 0, 3).integer, 13);
+
+  // No rows are no rows, not any number of them.
+  EXPECT_EQ(Positions::range(std::span(first).first(0)).batch(), 0);
+}
+
+TEST(Positions, Ids) {
+  const std::vector<float> ids = {0.0f, 1.5f, -2.5f, 3.0f, 4.0f, 5.0f};
+  const Positions list = Positions::ids(ids);
+  EXPECT_EQ(list.axes(), 1);
+  EXPECT_EQ(list.batch(), -1);
+  EXPECT_EQ(list.tokens(), 6);
+  EXPECT_TRUE(list.real_valued());
+  const internal::Position read = PositionReader(list).at(0, 0, 2);
+  EXPECT_TRUE(read.is_real);
+  EXPECT_EQ(read.real, -2.5);
+
+  const auto view = [&ids](std::initializer_list<std::int64_t> shape) {
+    return Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kFloat32, shape));
+  };
+  EXPECT_EQ(view({2, 3}).axes(), 2);
+  EXPECT_EQ(view({2, 3}).batch(), -1);
+  EXPECT_EQ(view({2, 3}).tokens(), 3);
+  EXPECT_EQ(PositionReader(view({2, 3})).at(1, 7, 2).real, 5.0);
+  EXPECT_EQ(view({1, 2, 3}).batch(), 2);
+  EXPECT_EQ(PositionReader(view({1, 2, 3})).at(0, 1, 0).real, 3.0);
+  // One row serves every batch row; none serves none.
+  EXPECT_EQ(view({2, 1, 3}).batch(), -1);
+  EXPECT_EQ(PositionReader(view({2, 1, 3})).at(1, 4, 0).real, 3.0);
+  EXPECT_EQ(view({2, 0, 3}).batch(), 0);
+}
+
+TEST(Positions, OnAllAxes) {
+  const std::vector<std::int32_t> ids = {4, 5, 6};
+  EXPECT_FALSE(Positions::ids(ids).same_on_all_axes());
+  const Positions all = Positions::ids(ids).on_all_axes();
+  EXPECT_TRUE(all.same_on_all_axes());
+  for (std::int64_t axis = 0; axis < 4; ++axis) {
+    EXPECT_EQ(PositionReader(all).at(axis, 0, 1).integer, 5);
+  }
+}
+
+TEST(Positions, Packed) {
+  const std::vector<std::int64_t> boundaries = {0, 2, 2, 5, 6};
+  const std::vector<std::int64_t> first = {0, 50, 100, -1};
+  const Positions plain = Positions::packed(boundaries);
+  const Positions placed = Positions::packed(boundaries, first);
+  EXPECT_EQ(plain.tokens(), 6);
+  EXPECT_EQ(plain.batch(), -1);
+  const std::vector<std::int64_t> from_zero = {0, 1, 0, 1, 2, 0};
+  const std::vector<std::int64_t> from_first = {0, 1, 100, 101, 102, -1};
+  PositionReader plain_reader(plain);
+  PositionReader placed_reader(placed);
+  // Forwards, and back again: an engine may take its tokens in any order.
+  for (const std::int64_t token : {0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 5, 0, 2}) {
+    const auto at = static_cast<std::size_t>(token);
+    EXPECT_EQ(plain_reader.at(0, 0, token).integer, from_zero[at]) << token;
+    EXPECT_EQ(placed_reader.at(0, 0, token).integer, from_first[at]) << token;
+  }
+}
+
+}  // namespace
+}  // namespace rotary
