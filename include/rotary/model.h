@@ -3,8 +3,8 @@
 
 /// The rotation of a model, read from the files it is published with.
 ///
-///   rotary::Model model = rotary::Model::read("Qwen2.5-7B/");       // or config.json, or a .gguf
-///   const rotary::ModelRope& text = model.rope();                  // or model.rope("vision.default")
+///   rotary::Model model = rotary::Model::read("Qwen2.5-7B/");   // or config.json, or a .gguf
+///   const rotary::ModelRope& text = model.rope();               // or rope("vision.default")
 ///   rotary::Rope rope = text.make_rope();
 ///   for (const std::string& line : text.warnings) std::puts(line.c_str());
 ///
@@ -42,7 +42,8 @@ struct ModelRope {
   /// One name a position axis, in the order in which positions are given: "t", "h", "w".
   std::vector<std::string> axes{"t"};
   ContextLength context;
-  /// Layers that use it, where the config tells them apart; empty: all attention layers of the part.
+  /// Layers that use it, where the config tells them apart; empty: all attention layers of the
+  /// part.
   std::vector<std::int64_t> layers{};
   /// Values the file does not give, with the family default that was used.
   std::vector<std::string> assumed{};

@@ -3,7 +3,7 @@
 
 /// Where each token stands.
 ///
-///   rope.rotate(q, rotary::Positions::range(4096));          // decoding: tokens at 4096, 4097, ...
+///   rope.rotate(q, rotary::Positions::range(4096));          // tokens at 4096, 4097, ...
 ///   rope.rotate(q, rotary::Positions::ids(position_ids));    // one id a token
 ///   rope.rotate(q, rotary::Positions::packed(cu_seqlens));   // sequences end to end, each from 0
 ///
@@ -42,8 +42,8 @@ class Positions {
   static Positions ids(const ConstTensorView& positions);
 
   /// Sequences packed end to end along the tokens: sequence s holds the tokens
-  /// boundaries[s] .. boundaries[s+1]-1, and they stand at first[s], first[s]+1, ... (`first` empty:
-  /// at 0). Boundaries begin with 0, never fall, and end with the number of tokens.
+  /// boundaries[s] .. boundaries[s+1]-1, and they stand at first[s], first[s]+1, ... (`first`
+  /// empty: at 0). Boundaries begin with 0, never fall, and end with the number of tokens.
   static Positions packed(std::span<const std::int64_t> boundaries,
                           std::span<const std::int64_t> first = {});
 

@@ -69,7 +69,8 @@ struct Yarn {
   SoftmaxCorrection softmax_correction = SoftmaxCorrection::kNone;
 };
 
-/// YaRN as its paper writes it: a ramp over the rotations that a pair makes in the original context.
+/// YaRN as its paper writes it: a ramp over the rotations that a pair makes in the original
+/// context.
 struct YarnPaper {
   double factor = 1.0;
   std::int64_t original_context = 0;
@@ -77,9 +78,10 @@ struct YarnPaper {
   double beta = 32.0;
 };
 
-/// The "yarn" of a well-known walk-through. It is *not* YaRN: no pair keeps its frequency except the
-/// first, the ramp runs over all pairs and jumps, and there is no temperature. Here to reproduce
-/// models trained with it. Applies only when the context in use exceeds `original_context`.
+/// The "yarn" of a well-known walk-through. It is *not* YaRN: no pair keeps its frequency except
+/// the first, the ramp runs over all pairs and jumps, and there is no temperature. Here to
+/// reproduce models trained with it. Applies only when the context in use exceeds
+/// `original_context`.
 struct YarnWalkthrough {
   double factor = 1.0;
   std::int64_t original_context = 0;
@@ -130,8 +132,9 @@ struct ReceptiveField {
   double rho = 1.0;
 };
 
-/// xPos: pair i also grows by zeta_i^(1/scale_base) per position, zeta_i = (2i/d + gamma)/(1 + gamma).
-/// Queries use the frequencies as made, keys those of with_inverse_growth().
+/// xPos: pair i also grows by zeta_i^(1/scale_base) per position, where
+/// zeta_i = (2i/d + gamma) / (1 + gamma). Queries use the frequencies as made, keys
+/// those of with_inverse_growth().
 struct Xpos {
   double scale_base = 512.0;
   double gamma = 0.4;
@@ -170,16 +173,17 @@ struct Axial {
   std::vector<std::int64_t> dims{};
   AxialOrder order = AxialOrder::kBlocks;
   AxialLadder ladder = AxialLadder::kOwn;
-  /// Position axis of each laid-out part. Empty: 0, 1, 2, ... Kimi lays out columns before rows: {1, 0}.
+  /// Position axis of each laid-out part. Empty: 0, 1, 2, ... Kimi lays out columns before rows:
+  /// {1, 0}.
   std::vector<std::int64_t> axis_order{};
 };
 
 /// How M-RoPE hands the rungs of *one* ladder to the axes (3 axes t h w, sections 2 2 1):
 ///   kChunked       [t t h h w]
-///   kInterleaved   [t h w t h]         axis by pair number mod n while its section lasts, else axis 0
-///   kRoundRobin    [t h w t h]         as above, but exhausted axes are skipped
-///   kSpatialFirst  [h w h w t]         ERNIE: h and w alternate on the fast pairs, t has the slowest
-///   kSpatialBlocks [h h w w t]         the same rungs, but all of h, then all of w, then t: 0 2 1 3 4
+///   kInterleaved   [t h w t h]   axis by pair number mod n while its section lasts, else axis 0
+///   kRoundRobin    [t h w t h]   as above, but exhausted axes are skipped
+///   kSpatialFirst  [h w h w t]   ERNIE: h and w alternate on the fast pairs, t has the slowest
+///   kSpatialBlocks [h h w w t]   the same, sorted: rungs 0 2 of h, 1 3 of w, 4 of t
 enum class MropeOrder : std::uint8_t {
   kChunked,
   kInterleaved,
@@ -188,8 +192,8 @@ enum class MropeOrder : std::uint8_t {
   kSpatialBlocks,
 };
 
-/// M-RoPE: one ladder; pair i has frequency f_i (but for kSpatialBlocks), and the sections say which
-/// axis drives it.
+/// M-RoPE: one ladder; pair i has frequency f_i (but for kSpatialBlocks), and the sections say
+/// which axis drives it.
 struct Mrope {
   /// Pairs of each axis; they add up to d/2.
   std::vector<std::int64_t> sections{};

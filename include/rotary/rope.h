@@ -38,14 +38,14 @@ enum class Precision : std::uint8_t {
 /// An immutable rotation: make it once, use it from any number of threads.
 class Rope {
  public:
-  /// Throws std::invalid_argument: a head_dim that is not positive, a rotary slice that does not fit
-  /// into it, no pairing, a matrix of the wrong size, or an entry that is not finite.
+  /// Throws std::invalid_argument: a head_dim that is not positive, a rotary slice that does not
+  /// fit into it, no pairing, a matrix of the wrong size, or an entry that is not finite.
   Rope(Frequencies frequencies, const HeadLayout& layout, Precision precision = Precision::kExact);
 
-  /// Rotates in place. `x` is [tokens, heads, head_dim] or [batch, tokens, heads, head_dim] with any
-  /// strides, of float32, float64, bfloat16 or float16. float64 is computed in float64, the others in
-  /// float32, rounded once. Throws std::invalid_argument before anything is written if shapes,
-  /// types, devices or positions do not fit, or if elements of the view share memory.
+  /// Rotates in place. `x` is [tokens, heads, head_dim] or [batch, tokens, heads, head_dim] with
+  /// any strides, of float32, float64, bfloat16 or float16. float64 is computed in float64, the
+  /// others in float32, rounded once. Throws std::invalid_argument before anything is written if
+  /// shapes, types, devices or positions do not fit, or if elements of the view share memory.
   /// Allocates a few rows of scratch. Results do not depend on how tokens are split over calls.
   void rotate(const TensorView& x, const Positions& positions) const;
 

@@ -5,7 +5,7 @@
 //   kChunked       Qwen2-VL (arXiv 2409.12191): s_0 pairs of axis 0, then s_1 of axis 1, ...
 //   kInterleaved   Qwen3-VL: pair i goes to axis i mod n while i < n * s_axis, else to axis 0
 //   kRoundRobin    pair after pair to the next axis that has some left
-//   kSpatialFirst  ERNIE 4.5 VL: the axes 1 and 2 alternate over s_1 + s_2 pairs, axis 0 has the rest
+//   kSpatialFirst  ERNIE 4.5 VL: axes 1 and 2 alternate over s_1 + s_2 pairs, axis 0 has the rest
 //   kSpatialBlocks the rungs of kSpatialFirst, sorted by axis: 1, 2, 0 (Cohere Compass)
 
 #include <algorithm>

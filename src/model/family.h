@@ -39,7 +39,8 @@ struct Family {
   Pairing output_pairing = Pairing::kHalf;
   /// Key that turns `pairing` into half when it is false.
   std::string interleave_key;
-  /// A second rope over the same frequencies that pairs halves, for the indexer of sparse attention.
+  /// A second rope over the same frequencies that pairs halves, for the indexer of sparse
+  /// attention.
   bool has_indexer = false;
   bool trailing = false;
   Turn turn = Turn::kForward;

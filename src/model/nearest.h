@@ -37,7 +37,8 @@ inline bool abbreviates(std::string_view word, std::string_view other) {
 }
 
 /// The nearest of `words`, or empty where none is within a third of the word's length (at least 2
-/// edits). An abbreviation counts as two edits. Ties go to the first. Words longer than 64 bytes have no neighbour.
+/// edits). An abbreviation counts as two edits. Ties go to the first. Words longer than 64 bytes
+/// have no neighbour.
 template <typename Words>
 std::string_view nearest(std::string_view word, const Words& words) {
   if (word.size() > 64) return {};

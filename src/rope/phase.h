@@ -50,8 +50,8 @@ struct CosSin {
 };
 
 /// cos(pi/4 x) and sin(pi/4 x) for |x| <= 1. Minimax polynomials; errors of the polynomials alone:
-/// float 4.8e-10 and 2.4e-9, double 3.2e-19 and 1.2e-20. The leading coefficient of the sine is held
-/// in two parts.
+/// float 4.8e-10 and 2.4e-9, double 3.2e-19 and 1.2e-20. The leading coefficient of the sine is
+/// held in two parts.
 inline CosSin<float> cos_sin_eighth(float x) noexcept {
   const float x2 = x * x;
   float c = std::fma(0x1.d61e28p-19f, x2, -0x1.55b684p-12f);
