@@ -8,7 +8,7 @@ macro(rotary_dependency package version debian repository tag)
     if(NOT ROTARY_FETCH_DEPENDENCIES)
       message(FATAL_ERROR
         "rotary needs ${package} ${version} or newer. Install it (Debian and Ubuntu: ${debian}; "
-        "\"make build\" does so) or configure with -DROTARY_FETCH_DEPENDENCIES=ON.")
+        "the make targets do so) or configure with -DROTARY_FETCH_DEPENDENCIES=ON.")
     endif()
     include(FetchContent)
     message(STATUS "rotary: downloading ${package} ${tag}")
