@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,9 +48,16 @@ struct Result {
   std::vector<std::string> only_in_b;
 };
 
+/// "text.default" and "default" are the same rope: of a model with other parts, and without.
+std::string_view without_text(std::string_view name) {
+  constexpr std::string_view kText = "text.";
+  return name.starts_with(kText) ? name.substr(kText.size()) : name;
+}
+
 const ModelRope* find(const Model& model, const std::string& name) {
-  const auto found = std::find_if(model.ropes.begin(), model.ropes.end(),
-                                  [&name](const ModelRope& rope) { return rope.name == name; });
+  const auto found = std::find_if(
+      model.ropes.begin(), model.ropes.end(),
+      [&name](const ModelRope& rope) { return without_text(rope.name) == without_text(name); });
   return found == model.ropes.end() ? nullptr : &*found;
 }
 

@@ -20,7 +20,8 @@ Json parameters(const Linear& s) { return {{"factor", s.factor}}; }
 Json parameters(const Ntk& s) { return {{"factor", s.factor}, {"mixed_b", value_of(s.mixed_b)}}; }
 Json parameters(const NtkAlpha& s) { return {{"alpha", s.alpha}}; }
 Json parameters(const DynamicNtk& s) {
-  return {{"factor", s.factor}, {"original_context", s.original_context}};
+  return {
+      {"factor", s.factor}, {"original_context", s.original_context}, {"alpha", value_of(s.alpha)}};
 }
 Json parameters(const Yarn& s) {
   const bool corrects = s.softmax_correction == SoftmaxCorrection::kMscaleAllDimSquared;

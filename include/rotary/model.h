@@ -42,8 +42,8 @@ struct ModelRope {
   /// One name a position axis, in the order in which positions are given: "t", "h", "w".
   std::vector<std::string> axes{"t"};
   ContextLength context;
-  /// Layers that use it, where the config tells them apart; empty: all attention layers of the
-  /// part.
+  /// Layers that use it, where the config tells them apart. Empty where it does not: usually all
+  /// attention layers of the part.
   std::vector<std::int64_t> layers{};
   /// Values the file does not give, with the family default that was used.
   std::vector<std::string> assumed{};
@@ -59,7 +59,8 @@ struct Model {
   std::string model_type{};
   std::vector<ModelRope> ropes{};
 
-  /// A config.json, a .gguf file, or a folder that holds one of them (config.json first).
+  /// A config.json, a .gguf file, or a folder that holds one of them: config.json first; of several
+  /// .gguf files, image projectors and later parts do not count, and two models are an error.
   /// Throws IoError for files that cannot be read or break their format, and std::invalid_argument
   /// for what they say: an unknown rope type, a theta that is nowhere to be found, factors of the
   /// wrong length, a model without rotation.

@@ -3,9 +3,12 @@
 
 #include "model/config.h"
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string_view>
 
+#include "model/config_warnings.h"
 #include "model/family.h"
 #include "model/part.h"
 #include "support/message.h"
@@ -32,8 +35,11 @@ bool may_be_part(std::string_view key) {
 
 /// Says enough of a model of its own: which family it is, or how wide its heads are.
 bool stands_alone(const Json& config) {
-  return find_family(model_type_of(config)) != nullptr || config.contains("hidden_size") ||
-         config.contains("head_dim") || config.contains("n_embd");
+  constexpr std::array<const char*, 6> kWidths = {"hidden_size", "head_dim", "n_embd",
+                                                  "d_model",     "dim",      "qk_rope_head_dim"};
+  return find_family(model_type_of(config)) != nullptr ||
+         std::any_of(kWidths.begin(), kWidths.end(),
+                     [&config](const char* key) { return config.contains(key); });
 }
 
 /// "text." -> "text", in quotes.
@@ -109,10 +115,13 @@ class Walker {
       return append(config, prefix, llama, "llama",
                     "pairing half (the config has no model_type; it is read like \"llama\")");
     }
+    const bool latent = config.contains("qk_rope_head_dim");
     try {
-      append(config, prefix, unknown_family(), model_type,
-             concat("pairing half (model_type ", quote(model_type),
-                    " is not known; most models pair halves)"));
+      append(config, prefix, latent ? unknown_latent_family() : unknown_family(), model_type,
+             concat(latent ? "pairing interleaved, written as halves, and DeepSeek's softmax scale"
+                           : "pairing half",
+                    " (model_type ", quote(model_type), " is not known; most models ",
+                    latent ? "with qk_rope_head_dim do so)" : "pair halves)"));
     } catch (const std::invalid_argument& error) {
       if (prefix.empty()) throw;
       // A part nobody knows must not keep the known ones from being read.

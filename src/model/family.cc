@@ -125,10 +125,22 @@ const Family& unknown_family() {
     Family family;
     family.has_rope = true;
     family.head_dim = usual_head_dim();
-    family.head_dim.insert(family.head_dim.begin(), "qk_rope_head_dim");
     family.partial = Partial::kAlways;
     family.rotary_dim_honoured = true;
     family.alpha_honoured = true;
+    return family;
+  }();
+  return kUnknown;
+}
+
+const Family& unknown_latent_family() {
+  static const Family kUnknown = [] {
+    Family family = unknown_family();
+    family.pairing = Pairing::kInterleaved;
+    family.interleave_key = "rope_interleave";
+    family.head_dim = {"qk_rope_head_dim"};
+    family.partial = Partial::kNever;
+    family.softmax_correction = true;
     return family;
   }();
   return kUnknown;

@@ -75,6 +75,9 @@ const Family* find_family(std::string_view model_type);
 /// For model types without a row: one axis, halves, partial_rotary_factor honoured, no defaults.
 const Family& unknown_family();
 
+/// For those that keep the rotary part of a head apart (qk_rope_head_dim): as DeepSeek-V3 does it.
+const Family& unknown_latent_family();
+
 const std::map<std::string, Family, std::less<>>& all_families();
 
 }  // namespace rotary::internal

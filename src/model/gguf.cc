@@ -40,6 +40,14 @@ class GgufReader {
     const auto found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                                     [this](const Architecture& row) { return row.name == name_; });
     if (found != std::end(kArchitectures)) architecture_ = &*found;
+    const auto keys = file.keys();
+    const bool speaks = std::any_of(keys.begin(), keys.end(), [this](std::string_view one) {
+      return one.starts_with(key("rope."));
+    });
+    if (architecture_ == nullptr && !speaks) {
+      fail(concat("no rotation found; architecture ", quote(name_),
+                  " is not known and no key speaks of one"));
+    }
   }
 
   Model read() {
@@ -63,6 +71,7 @@ class GgufReader {
            concat("rope.freq_base_swa = ", theta_swa, " (llama.cpp's for ", quote(name_), ")"));
     }
     if (dims_swa) sliding.recipe.rotary_dim = *dims_swa;
+    if (const auto width = integer("attention.key_length_swa")) sliding.layout.head_dim = *width;
     model.ropes = {std::move(rope), std::move(sliding)};
     return model;
   }

@@ -64,7 +64,7 @@ std::vector<std::int64_t> layers_with_rope(const Lookup& lookup) {
       !layers.empty()) {
     return layers;
   }
-  const Found interval = lookup.in_file("no_rope_layer_interval");
+  const Found interval = lookup.find("no_rope_layer_interval");
   if (!interval) return {};
   return every_nth(as_integer(*interval.value, interval.key, lookup.source()), layer_count(lookup),
                    false);

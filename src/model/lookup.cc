@@ -25,7 +25,8 @@ std::vector<std::string_view> spellings(std::string_view key) {
        {"rope_theta", "rotary_emb_base", "rotary_embedding_base", "rope_base",
         "memory_attention_rope_theta"}},
       {"partial_rotary_factor",
-       {"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction", "rotary_percentage"}},
+       {"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction", "rotary_percentage",
+        "rope_pct"}},
       {"num_hidden_layers", {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}},
   };
   const auto found = kSpellings.find(key);

@@ -14,6 +14,32 @@
 #include "support/quote.h"
 
 namespace rotary {
+namespace {
+
+/// The one language model among the .gguf files of a folder: image projectors and all parts of a
+/// split file but the first do not count.
+std::filesystem::path only_gguf(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool part = name.find("-of-") != std::string::npos;
+    if (entry.path().extension() != ".gguf" || name.starts_with("mmproj")) continue;
+    if (!part || name.find("-00001-of-") != std::string::npos) found.push_back(entry.path());
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty()) {
+    throw IoError(folder.string(), IoError::kNoOffset,
+                  "the folder has no config.json and no .gguf of a model");
+  }
+  std::sort(found.begin(), found.end());
+  std::string names;
+  for (const auto& path : found) names += (names.empty() ? "" : ", ") + path.filename().string();
+  throw IoError(folder.string(), IoError::kNoOffset,
+                "the folder has several models, name one: " + names);
+}
+
+}  // namespace
 
 Frequencies ModelRope::make_frequencies(std::int64_t context_in_use) const {
   return rotary::make_frequencies(recipe, context_in_use);
@@ -32,10 +58,7 @@ Model Model::read(const std::filesystem::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     if (fs::exists(path / "config.json", error)) return read(path / "config.json");
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-      if (entry.path().extension() == ".gguf") return read(entry.path());
-    }
-    throw IoError(path.string(), IoError::kNoOffset, "the folder has no config.json and no .gguf");
+    return read(only_gguf(path));
   }
   const MappedFile file(path);
   const std::string source = path.string();

@@ -4,10 +4,10 @@
 #include "model/part.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
+#include "model/config_warnings.h"
 #include "model/layers.h"
 #include "model/scaling.h"
 #include "support/message.h"
@@ -25,16 +25,21 @@ struct Entry {
   std::string theta_key;           // key of theta outside dictionaries; empty: rope_theta
 };
 
-const Json* non_empty_object(const Json& config, const char* key) {
+/// Null where absent, null or empty; anything else that is not an object is refused.
+const Json* non_empty_object(const Json& config, const char* key, const std::string& source) {
   const auto found = config.find(key);
-  if (found == config.end() || !found->is_object() || found->empty()) return nullptr;
-  return &*found;
+  if (found == config.end() || found->is_null()) return nullptr;
+  if (!found->is_object()) {
+    reject("[Model] ", source, ": ", key, " must be an object, got ", quote(found->dump()));
+  }
+  return found->empty() ? nullptr : &*found;
 }
 
 /// rope_scaling wins over rope_parameters, as in transformers.
-const Json* rope_dictionary(const Json& config) {
-  const Json* old = non_empty_object(config, "rope_scaling");
-  return old != nullptr ? old : non_empty_object(config, "rope_parameters");
+const Json* rope_dictionary(const Lookup& lookup) {
+  const Json* old = non_empty_object(lookup.config(), "rope_scaling", lookup.source());
+  return old != nullptr ? old
+                        : non_empty_object(lookup.config(), "rope_parameters", lookup.source());
 }
 
 /// One dictionary for each layer type: every value is an object, or null for layers without rope.
@@ -52,8 +57,8 @@ const Json* member_object(const Json* dict, const std::string& name) {
 
 std::vector<Entry> entries_of(const Lookup& lookup) {
   const Family& family = lookup.family();
-  const Json* given = rope_dictionary(lookup.config());
-  const Json* usual = non_empty_object(family.defaults, "rope_parameters");
+  const Json* given = rope_dictionary(lookup);
+  const Json* usual = non_empty_object(family.defaults, "rope_parameters", lookup.source());
   std::vector<Entry> entries;
   if (given != nullptr && is_nested(*given)) {
     for (const auto& [name, dict] : given->items()) {
@@ -295,50 +300,13 @@ class RopeReader {
   double partial_ = 1.0;
 };
 
-/// Keys of attention code that act beside the rotation, or instead of it.
-void add_general_warnings(const Lookup& lookup, ModelRope& rope) {
-  const Json& config = lookup.config();
-  if (non_empty_object(config, "rope_scaling") != nullptr &&
-      non_empty_object(config, "rope_parameters") != nullptr &&
-      config["rope_scaling"] != config["rope_parameters"]) {
-    rope.warnings.push_back("rope_scaling and rope_parameters differ; rope_scaling is used");
-  }
-  for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
-    const Found found = lookup.in_file(key);
-    if (found && found.value->is_string() && !found.value->get<std::string>().starts_with("rot")) {
-      rope.warnings.push_back(concat(key, " is ", quote(found.value->get<std::string>()),
-                                     ": this checkpoint may not rotate at all"));
-    }
-  }
-  if (const Found alibi = lookup.in_file("alibi"); alibi && *alibi.value == true) {
-    rope.warnings.push_back("alibi is true: this checkpoint does not rotate");
-  }
-  if (const Found tuning = lookup.in_file("attn_temperature_tuning");
-      tuning && *tuning.value != false && *tuning.value != 0) {
-    rope.warnings.push_back(
-        "attn_temperature_tuning: attention also scales queries by position, outside the rotation");
-  }
-}
-
 }  // namespace
-
-bool mentions_rope(const Json& config) {
-  constexpr std::array<const char*, 11> kKeys = {
-      "rope_parameters",       "rope_scaling",         "rope_theta",
-      "rotary_emb_base",       "rotary_dim",           "rotary_pct",
-      "partial_rotary_factor", "rope_local_base_freq", "rope_type",
-      "mrope_section",         "global_rope_theta"};
-  return std::any_of(kKeys.begin(), kKeys.end(), [&config](const char* key) {
-    const auto found = config.find(key);
-    return found != config.end() && !found->is_null();
-  });
-}
 
 std::vector<ModelRope> read_part(const Lookup& lookup) {
   std::vector<ModelRope> ropes;
   for (const Entry& entry : entries_of(lookup)) {
     ModelRope rope = RopeReader(lookup, entry).read();
-    add_general_warnings(lookup, rope);
+    add_config_warnings(lookup, rope.warnings);
     split_by_theta(lookup, std::move(rope), ropes);
   }
   if (lookup.family().has_indexer && ropes.size() == 1) {

@@ -11,9 +11,6 @@
 
 namespace rotary::internal {
 
-/// True if the object says anything about a rotation.
-bool mentions_rope(const Json& config);
-
 /// Reads the object's own ropes, not those of its sub-configs; names are layer types or "default".
 std::vector<ModelRope> read_part(const Lookup& lookup);
 

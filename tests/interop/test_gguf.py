@@ -241,3 +241,36 @@ def test_a_truncated_file_is_refused(path):
         path.write_bytes(content[:size])
         line = refused("inspect", path, "--json")
         assert str(path) in line and "at byte" in line
+
+
+def test_sliding_layers_have_widths_of_their_own(path):
+    def configure(writer):
+        writer.add_float32("gemma4.rope.freq_base_swa", 10000.0)
+        writer.add_uint32("gemma4.rope.dimension_count_swa", 64)
+        writer.add_uint32("gemma4.attention.key_length_swa", 64)
+
+    write(path, "gemma4", configure)
+    ropes = ropes_of(path)
+    assert ropes["full_attention"]["head_dim"] == HEAD_DIM
+    assert ropes["sliding_attention"]["head_dim"] == 64
+    assert_frequencies(ropes["sliding_attention"], ladder(10000.0, 64))
+
+
+def test_models_without_a_rotation_are_refused(path):
+    writer = gguf.GGUFWriter(path, "gpt2")
+    writer.add_embedding_length(768)
+    writer.add_head_count(12)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert "no rotation found" in refused("inspect", path)
+
+
+def test_a_folder_of_ggufs(tmp_path):
+    write(tmp_path / "model-00001-of-00002.gguf", "llama")
+    write(tmp_path / "model-00002-of-00002.gguf", "llama", theta=1.0)
+    write(tmp_path / "mmproj-F16.gguf", "clip", theta=1.0)
+    assert_frequencies(rope_of(tmp_path), ladder(500000.0, HEAD_DIM))
+    write(tmp_path / "other.gguf", "llama")
+    line = refused("inspect", tmp_path)
+    assert "model-00001-of-00002.gguf, other.gguf" in line

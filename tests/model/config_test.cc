@@ -176,6 +176,50 @@ TEST(Config, LayerTypesInOldAndNewSpelling) {
   }
 }
 
+TEST(Config, KeysAtTheTopThatAreNotReadAreNamed) {
+  const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_thetta": 5e5,
+    "use_dynamic_ntk": true, "rotary_scaling_factor": 2, "rope_interleave": true)"))
+                             .rope();
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"rope_thetta\" is not read; did you mean "
+                                                "\"rope_theta\"?")));
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"use_dynamic_ntk\" is not read")));
+  EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"rotary_scaling_factor\" is not read")));
+  EXPECT_EQ(rope.warnings.size(), 3u);
+}
+
+TEST(Config, LatentAttentionOfUnknownFamilies) {
+  const char* scaled = R"("rope_theta": 5e4, "qk_rope_head_dim": 64,
+    "max_position_embeddings": 131072, "rope_scaling": {"type": "yarn", "factor": 32,
+    "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096}})";
+  for (const char* type : {"kimi_k2", "nobody_knows"}) {
+    const ModelRope rope = read(std::string(R"({"model_type": ")") + type + "\", " + scaled).rope();
+    EXPECT_EQ(*rope.layout.pairing, Pairing::kInterleaved) << type;
+    EXPECT_NEAR(rope.make_frequencies().softmax_scale, 1.813, 1e-3) << type;
+    EXPECT_EQ(rope.assumed.empty(), std::string(type) == "kimi_k2") << type;
+  }
+}
+
+TEST(Config, OtherWordsForRotationAreNoAlarm) {
+  for (const char* type : {"rope", "rope_gptj", "rotary"}) {
+    const ModelRope rope = read(llama_with(std::string(R"("rope_theta": 1e4,
+      "position_embedding_type": ")") + type +
+                                           "\""))
+                               .rope();
+    EXPECT_THAT(rope.warnings, IsEmpty()) << type;
+  }
+  EXPECT_THAT(read(llama_with(R"("rope_theta": 1e4, "position_embedding_type": "absolute")"))
+                  .rope()
+                  .warnings,
+              Contains(HasSubstr("may not rotate")));
+}
+
+TEST(Config, RotaryDimCounts) {
+  const ModelRope rope = read(R"({"model_type": "minimax_m2", "rope_theta": 5e6, "head_dim": 128,
+    "rotary_dim": 64})")
+                             .rope();
+  EXPECT_EQ(rope.recipe.rotary_dim, 64);
+}
+
 TEST(Config, LayersByPattern) {
   const Model model = read(R"({"model_type": "gemma3_text", "num_hidden_layers": 7,
     "sliding_window_pattern": 3})");
@@ -191,7 +235,7 @@ TEST(Config, LayersWithoutRotation) {
     "no_rope_layers": [1, 1, 1, 0, 1]})");
   EXPECT_THAT(llama4.rope().layers, ElementsAre(0, 1, 2, 4));  // 1 means that the layer rotates
   const Model interval = read(R"({"model_type": "smollm3", "rope_theta": 5e5,
-    "num_hidden_layers": 5, "no_rope_layer_interval": 4})");
+    "num_hidden_layers": 5, "no_rope_layers": []})");          // every fourth, as its class has it
   EXPECT_THAT(interval.rope().layers, ElementsAre(0, 1, 2, 4));
   const Model thetas = read(R"({"model_type": "granite_swa", "rope_theta": 10000,
     "layer_rope_theta": [0, 10000, 500000, 10000]})");
@@ -281,6 +325,8 @@ INSTANTIATE_TEST_SUITE_P(
             "factor must be a finite number, got \"\"8\"\""},
         Bad{"factor_zero", llama_with(R"("rope_scaling": {"type": "linear", "factor": 0})"),
             "linear factor must be positive and finite, got 0"},
+        Bad{"dictionary", llama_with(R"("rope_scaling": "yarn")"),
+            "rope_scaling must be an object, got"},
         Bad{"theta_zero", llama_with(R"("rope_theta": 0)"), "theta must be positive"},
         Bad{"theta_text", llama_with(R"("rope_theta": "big")"),
             "rope_theta must be a finite number"},

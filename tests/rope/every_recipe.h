@@ -22,6 +22,7 @@ inline std::vector<Scaling> every_scaling(std::int64_t pairs) {
     divisor[i] = 1.0 + 0.3 * static_cast<double>(i);
     gain[i] = 0.2 - 0.1 * static_cast<double>(i);
   }
+  const std::vector<double> gain_of_two(n, 2.0);
   return {
       Plain{},
       Linear{.factor = 4},
@@ -29,11 +30,12 @@ inline std::vector<Scaling> every_scaling(std::int64_t pairs) {
       Ntk{.factor = 4, .mixed_b = 0.6},
       NtkAlpha{.alpha = 8},
       DynamicNtk{.factor = 2, .original_context = 64},
+      DynamicNtk{.factor = 1, .original_context = 8192, .alpha = 50},
       Yarn{.factor = 4, .original_context = 64},
       YarnPaper{.factor = 4, .original_context = 64},
       YarnWalkthrough{.factor = 4, .original_context = 64},
       LongRope{
-          .short_factor = divisor, .long_factor = divisor, .original_context = 64, .factor = 4},
+          .short_factor = gain_of_two, .long_factor = divisor, .original_context = 64, .factor = 4},
       Llama3{.factor = 8, .original_context = 64},
       Proportional{.fraction = 0.5},
       Divisors{divisor},
@@ -69,6 +71,7 @@ inline std::vector<NamedFrequencies> every_recipe() {
       {"mrope interleaved", Mrope{{4, 5, 3}, MropeOrder::kInterleaved}, 12},
       {"mrope round robin", Mrope{{4, 5, 3}, MropeOrder::kRoundRobin}, 12},
       {"mrope spatial first", Mrope{{2, 5, 5}, MropeOrder::kSpatialFirst}, 12},
+      {"mrope spatial blocks", Mrope{{2, 5, 5}, MropeOrder::kSpatialBlocks}, 12},
       {"mrope 4", Mrope{{3, 3, 3, 3}}, 12},
   };
   std::vector<NamedFrequencies> result;

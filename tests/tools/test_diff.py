@@ -122,3 +122,24 @@ def test_unreadable_model(tmp_path):
     assert "b.json" in fail(1, "diff", write_config(tmp_path, llama()), tmp_path / "b.json")
     path = write_config(tmp_path, llama())
     fail(1, "diff", path, path, "--rope", "no_such_rope")
+
+
+def test_every_parameter_of_a_recipe_is_compared(diff):
+    def hunyuan(alpha):
+        scaling = {"type": "dynamic", "factor": 1.0, "alpha": alpha}
+        return llama(model_type="hunyuan_v1_dense", rope_scaling=scaling)
+
+    result, _ = diff(hunyuan(1000.0), hunyuan(50.0))
+    assert parameters(result["ropes"][0]) == {"recipe.alpha": (1000.0, 50.0)}
+
+
+def test_a_text_model_and_its_image_model(diff):
+    vlm = {
+        "model_type": "qwen2_vl",
+        "text_config": llama(model_type="qwen2_vl_text", mrope_section=[8, 12, 12]),
+        "vision_config": {"embed_dim": 1280, "num_heads": 16},
+    }
+    result, _ = diff(llama(), vlm)
+    (rope,) = result["ropes"]
+    assert parameters(rope)["name"] == ("default", "text.default")
+    assert result["only_in_b"] == ["vision.default"]
