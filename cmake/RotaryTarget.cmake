@@ -21,8 +21,8 @@ function(rotary_target_defaults target)
   if(ROTARY_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
     # An error is what is wrong with the source. These come from GCC's optimiser, differ from version
-    # to version and blame the insides of std::string, std::vector and std::sort (its bugs 105329,
-    # 105651, 107986, 109224). The sanitizers look for the real ones.
+    # to version and blame the insides of std::string, std::vector and std::sort (its bugs 105651,
+    # 107986). The sanitizers look for the real ones.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       foreach(warning IN ITEMS array-bounds dangling-pointer free-nonheap-object maybe-uninitialized
               nonnull restrict stringop-overflow stringop-overread use-after-free)
