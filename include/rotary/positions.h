@@ -29,17 +29,17 @@ class Positions {
   static Positions range(std::span<const std::int64_t> first) noexcept;
 
   /// One position a token, the same for every batch row.
-  static Positions ids(std::span<const std::int32_t> positions) noexcept;
-  static Positions ids(std::span<const std::int64_t> positions) noexcept;
-  static Positions ids(std::span<const float> positions) noexcept;
-  static Positions ids(std::span<const double> positions) noexcept;
+  static Positions ids(std::span<const std::int32_t> values) noexcept;
+  static Positions ids(std::span<const std::int64_t> values) noexcept;
+  static Positions ids(std::span<const float> values) noexcept;
+  static Positions ids(std::span<const double> values) noexcept;
 
   /// A view of int32, int64, float32 or float64, any strides:
   ///   rank 1  [tokens]                  one axis
   ///   rank 2  [axes, tokens]            the same for every batch row
   ///   rank 3  [axes, batch, tokens]     one axis with a batch is [1, batch, tokens]
   /// Throws std::invalid_argument for another rank or type, or a negative size.
-  static Positions ids(const ConstTensorView& positions);
+  static Positions ids(const ConstTensorView& view);
 
   /// Sequences packed end to end along the tokens: sequence s holds the tokens
   /// boundaries[s] .. boundaries[s+1]-1, and they stand at first[s], first[s]+1, ... (`first`

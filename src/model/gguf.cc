@@ -226,7 +226,7 @@ class GgufReader {
       yarn.attention_factor = rotary::make_frequencies(plain).scale * *extra;
     }
     if (tensor("rope_freqs")) {
-      rope.warnings.push_back("the tensor rope_freqs is ignored beside yarn");
+      rope.warnings.emplace_back("the tensor rope_freqs is ignored beside yarn");
     }
     return yarn;
   }

@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 12> kCommonKeys = {
     "rope_dim",          "llama_4_scaling_beta"};
 
 /// Older and vendors' names of the same types.
-std::string todays_type(std::string name) {
+std::string todays_type(const std::string& name) {
   static const std::map<std::string_view, std::string_view> kAliases = {
       {"su", "longrope"},  {"mrope", "default"}, {"deepseek_yarn", "yarn"}, {"mllama4", "llama3"},
       {"none", "default"}, {"llama4", "llama3"}, {"xdrope", "dynamic"},

@@ -151,7 +151,7 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& around, ModelRo
   }
   std::optional<double> alpha = dict.nonzero("alpha");
   if (alpha && !around.alpha_honoured) {
-    rope.warnings.push_back("key \"alpha\" is ignored: only Hunyuan's models use it");
+    rope.warnings.emplace_back("key \"alpha\" is ignored: only Hunyuan's models use it");
     alpha.reset();
   }
   const DynamicNtk dynamic{
@@ -159,7 +159,7 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& around, ModelRo
       .original_context = *around.max_position_embeddings,
       .alpha = alpha};
   if (dict.find("original_max_position_embeddings") != nullptr) {
-    rope.warnings.push_back(
+    rope.warnings.emplace_back(
         "original_max_position_embeddings is ignored: rope_type \"dynamic\" counts from "
         "max_position_embeddings");
   }
