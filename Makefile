@@ -32,10 +32,10 @@ build: ## Build the library, the command and the examples
 test: ## Build everything and run all tests, sanitizers and a short fuzz run
 	@scripts/test.sh
 
-bench: ## Measure rotation against copying the same bytes
+bench: ## Measure rotation against copying the same bytes; kept in bench/results
 	@scripts/bootstrap.sh bench
-	@scripts/build.sh default -DROTARY_BUILD_BENCHMARKS=ON bench_rotate
-	@build/bin/bench_rotate --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+	@scripts/build.sh default -DROTARY_BUILD_BENCHMARKS=ON bench_rotate rotary_cli
+	@scripts/bench.sh
 
 lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy)
 	@scripts/bootstrap.sh lint

@@ -1,73 +1,115 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How long rotating a tensor takes, next to copying the same bytes in the same run. A rotation in
-// place reads and writes each byte once, as a copy does, so the copy's GB/s is what to aim at.
-
+// The matrix of `rotary bench` under Google Benchmark, for its filters, repetitions and JSON:
+//   rotate/4096x40x128/fp32/half/in_place/ready/threads:1
+//   copy/4096x40x128/fp32/threads:1           memcpy of q and k to another buffer
+//   scale/4096x40x128/fp32/in_place/threads:1 the same bytes times a number
+// bench_rotate --slug prints the machine as a file's name.
 #include <benchmark/benchmark.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "rotary/frequencies.h"
-#include "rotary/pairing.h"
-#include "rotary/positions.h"
-#include "rotary/rope.h"
-#include "rotary/tensor.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/parts.h"
+#include "bench/measure/shape.h"
+#include "bench/measure/workbench.h"
+#include "rotary/version.h"
 
 namespace {
 
-constexpr std::int64_t kHeads = 32;
-constexpr std::int64_t kHeadDim = 128;
+namespace measure = rotary::measure;
+using measure::Placement;
+using measure::Workbench;
 
-/// [tokens, kHeads, kHeadDim], all different, none of them subnormal.
-std::vector<float> make_tensor(std::int64_t tokens) {
-  std::vector<float> x(static_cast<std::size_t>(tokens * kHeads * kHeadDim));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1.0F + static_cast<float>(i % 1021) / 1024.0F;
-  return x;
+/// Made when first needed and kept: repetitions of different rows take turns.
+const Workbench& workbench(const measure::Shape& shape, rotary::DType dtype) {
+  static std::map<std::pair<std::string, rotary::DType>, Workbench> benches;
+  return benches.try_emplace({measure::name_of(shape), dtype}, shape, dtype).first->second;
 }
 
-/// Counts every byte twice: read once, written once.
-void count_bytes(benchmark::State& state, std::size_t elements) {
-  const auto bytes = static_cast<std::int64_t>(elements * sizeof(float));
-  state.SetBytesProcessed(state.iterations() * 2 * bytes);
-}
-
-void copy(benchmark::State& state) {
-  const std::vector<float> in = make_tensor(state.range(0));
-  std::vector<float> out(in.size());
+/// `call` once an iteration; bytes are counted twice: read once, written once.
+template <typename Call>
+void run(benchmark::State& state, const Workbench& bench, const Call& call) {
+  call();
   for (auto _ : state) {
-    std::memcpy(out.data(), in.data(), in.size() * sizeof(float));
-    benchmark::DoNotOptimize(out.data());
+    call();
     benchmark::ClobberMemory();
   }
-  count_bytes(state, in.size());
+  state.SetBytesProcessed(state.iterations() * 2 * bench.bytes());
 }
 
-void rotate(benchmark::State& state, rotary::Pairing pairing) {
-  const std::int64_t tokens = state.range(0);
-  std::vector<float> x = make_tensor(tokens);
-  const auto view =
-      rotary::TensorView::contiguous(x.data(), rotary::DType::kFloat32, {tokens, kHeads, kHeadDim});
-  const rotary::Rope rope(rotary::make_frequencies({.rotary_dim = kHeadDim, .theta = 5e5}),
-                          {.head_dim = kHeadDim, .pairing = pairing});
-  for (auto _ : state) {
-    rope.rotate(view, rotary::Positions::range());
-    benchmark::ClobberMemory();
+template <typename Function>
+void add(const std::string& name, int threads, const Function& function) {
+  benchmark::RegisterBenchmark((name + "/threads:" + std::to_string(threads)).c_str(), function)
+      ->UseRealTime();
+}
+
+void add_references(const measure::Shape& shape, rotary::DType dtype, int threads,
+                    const std::string& name) {
+  add("copy/" + name, threads, [=](benchmark::State& state) {
+    const Workbench& bench = workbench(shape, dtype);
+    run(state, bench, [&] { bench.copy(threads); });
+  });
+  for (const Placement placement : {Placement::kInPlace, Placement::kOutOfPlace}) {
+    add("scale/" + name + "/" + std::string(name_of(placement)), threads,
+        [=](benchmark::State& state) {
+          const Workbench& bench = workbench(shape, dtype);
+          run(state, bench, [&] { bench.scale(placement, threads); });
+        });
   }
-  count_bytes(state, x.size());
 }
 
-void rotate_half(benchmark::State& state) { rotate(state, rotary::Pairing::kHalf); }
-void rotate_interleaved(benchmark::State& state) { rotate(state, rotary::Pairing::kInterleaved); }
+void add_rotations(const measure::Shape& shape, rotary::DType dtype, int threads,
+                   const std::string& name) {
+  for (const measure::Variant& variant : measure::variants_of(dtype)) {
+    std::string row = "rotate/" + name;
+    for (const std::string_view part :
+         {name_of(variant.pairing), name_of(variant.placement), name_of(variant.tables)}) {
+      row.append("/").append(part);
+    }
+    add(row, threads, [=](benchmark::State& state) {
+      const Workbench& bench = workbench(shape, dtype);
+      run(state, bench, measure::Rotation(bench, variant, threads));
+    });
+  }
+}
 
-// Tokens: a short prompt (1 MiB, which most second-level caches hold) and a long one (16 MiB).
-BENCHMARK(copy)->Arg(64)->Arg(1024);
-BENCHMARK(rotate_half)->Arg(64)->Arg(1024);
-BENCHMARK(rotate_interleaved)->Arg(64)->Arg(1024);
+void add_all() {
+  std::vector<int> thread_counts = {1};
+  if (measure::all_threads() > 1) thread_counts.push_back(measure::all_threads());
+  for (const measure::NamedShape& standard : measure::standard_shapes()) {
+    for (const rotary::DType dtype :
+         {rotary::DType::kFloat32, rotary::DType::kBFloat16, rotary::DType::kFloat16}) {
+      const std::string name =
+          measure::short_name_of(standard.shape) + "/" + std::string(measure::short_name_of(dtype));
+      for (const int threads : thread_counts) {
+        add_references(standard.shape, dtype, threads, name);
+        add_rotations(standard.shape, dtype, threads, name);
+      }
+    }
+  }
+}
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  const std::string machine = measure::machine_name();
+  if (argc == 2 && std::string_view(argv[1]) == "--slug") {
+    std::printf("%s\n", measure::slug_of(machine).c_str());
+    return 0;
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::AddCustomContext("machine", machine);
+  benchmark::AddCustomContext("rotary", ROTARY_VERSION_STRING);
+  add_all();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -22,6 +22,20 @@ endmacro()
 rotary_dependency(nlohmann_json 3.9 nlohmann-json3-dev
                   https://github.com/nlohmann/json.git v3.11.3)
 
+# The CPU engine: vector instructions behind one interface, chosen at run time.
+set(HWY_ENABLE_TESTS OFF)
+set(HWY_ENABLE_EXAMPLES OFF)
+set(HWY_ENABLE_CONTRIB OFF)
+set(HWY_ENABLE_INSTALL OFF)
+rotary_dependency(hwy 1.0.3 libhwy-dev https://github.com/google/highway.git 1.0.7)
+
+# Threads. Part of the compiler; a build without it runs on the caller's thread or pool.
+set(ROTARY_HAS_OPENMP OFF)
+if(ROTARY_OPENMP)
+  find_package(OpenMP QUIET COMPONENTS CXX)
+  set(ROTARY_HAS_OPENMP ${OpenMP_CXX_FOUND})
+endif()
+
 if(ROTARY_BUILD_TOOLS)
   rotary_dependency(CLI11 2.1 libcli11-dev https://github.com/CLIUtils/CLI11.git v2.4.2)
   rotary_dependency(fmt 9.0 libfmt-dev https://github.com/fmtlib/fmt.git 10.2.1)

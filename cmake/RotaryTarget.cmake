@@ -3,7 +3,8 @@
 function(rotary_target_defaults target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD" "" "")
   set_target_properties(${target} PROPERTIES
-    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     return()
   endif()
@@ -35,6 +36,8 @@ function(rotary_target_defaults target)
     set(flags -fsanitize=${ROTARY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE ${flags})
     target_link_options(${target} PRIVATE ${flags})
+    # A C program around our C++ needs the C++ part of their run time.
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
   if(ROTARY_BUILD_FUZZERS)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)

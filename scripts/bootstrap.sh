@@ -63,6 +63,7 @@ need g++ test -n "$compiler"
 need cmake have cmake
 need ninja-build have ninja
 need nlohmann-json3-dev have_header nlohmann/json.hpp
+need libhwy-dev have_header hwy/highway.h
 need libcli11-dev have_header CLI/CLI.hpp
 need libfmt-dev have_header fmt/core.h
 if [[ $level != run ]]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats our C++ in place with the clang-format of .venv, or with --check only tells what differs.
+# Formats our C++ and C in place with the clang-format of .venv, or with --check only tells what differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/logs
@@ -7,7 +7,7 @@ mkdir -p build/logs
 files=()
 while IFS= read -r -d '' file; do
   [[ ! -e $file ]] || files+=("$file")
-done < <(git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' '*.cu' '*.cuh')
+done < <(git ls-files -z --cached --others --exclude-standard -- '*.c' '*.cc' '*.h' '*.cu' '*.cuh')
 
 status=0
 if [[ ${1:-} != --check ]]; then

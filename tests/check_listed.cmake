@@ -4,7 +4,7 @@
 file(READ "${BINARY}/compile_commands.json" commands)
 set(forgotten "")
 foreach(folder IN ITEMS src tools tests bench examples)
-  file(GLOB_RECURSE sources "${SOURCE}/${folder}/*.cc")
+  file(GLOB_RECURSE sources "${SOURCE}/${folder}/*.cc" "${SOURCE}/${folder}/*.c")
   list(FILTER sources EXCLUDE REGEX "/tests/fuzz/|/examples/consumer/")
   foreach(source IN LISTS sources)
     string(FIND "${commands}" "\"${source}\"" at)

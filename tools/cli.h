@@ -21,6 +21,7 @@ class UsageError : public std::runtime_error {
 void add_inspect(CLI::App& app);
 void add_rotate(CLI::App& app);
 void add_diff(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_models(CLI::App& app);
 void add_completion(CLI::App& app);
 

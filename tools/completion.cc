@@ -19,15 +19,20 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff models completion --help --version"
+    words="inspect rotate diff bench models completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
+  elif [[ $previous == --dtype ]]; then
+    words="fp32 bf16 fp16 fp64"
+  elif [[ $previous == --shape ]]; then
+    words="decode cached prefill batch"
   elif [[ ${COMP_WORDS[1]} == completion ]]; then
     words="bash zsh fish"
   elif [[ $current == -* ]]; then
     case ${COMP_WORDS[1]} in
       inspect | diff) words="--context --json --rope --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
+      bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -42,6 +47,7 @@ _rotary() {
     'inspect:show and explain the rotation of a model'
     'rotate:rotate a tensor in a file as the model would'
     'diff:compare the rotations of two models'
+    'bench:measure rotation against copying the same bytes'
     'models:list the known model types'
     'completion:print a completion script')
   if ((CURRENT == 2)); then
@@ -60,6 +66,12 @@ _rotary() {
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
         '1:model:_files' '2:in:_files' '3:out:_files'
       ;;
+    bench)
+      _arguments '--shape[shapes]:shape:(decode cached prefill batch)' '--json[print JSON]' \
+        '--dtype[types]:type:(fp32 bf16 fp16 fp64)' '--threads[numbers of threads]:number:' \
+        '--target[vector instructions]:name:' '--out[write JSON]:file:_files' \
+        '--quick[few repetitions]'
+      ;;
     completion) _arguments '1:shell:(bash zsh fish)' ;;
   esac
 }
@@ -67,16 +79,22 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff models completion
+set -l verbs inspect rotate diff bench models completion
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
-complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -l json -d "Print JSON"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff bench" -l json -d "Print JSON"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Rope"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Length"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l tensor -d "Tensor of IN"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l shape -a "decode cached prefill batch"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l dtype -a "fp32 bf16 fp16 fp64"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l threads -d "Numbers of threads"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l target -d "Vector instructions"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -r -l out -d "Write JSON to a file"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -l quick -d "Few repetitions"
 )";
 
 std::string_view script_for(const std::string& shell) {

@@ -28,6 +28,7 @@ constexpr const char* kFooter = R"(Examples:
   rotary inspect Qwen2.5-7B/ --json     the same for a program
   rotary diff base.json long.json       where two models part
   rotary rotate config.json q.npy out.npy --positions 0:4096
+  rotary bench                          how fast this machine rotates
 
 Exit codes: 0 done, 1 failed, 2 wrong usage. `rotary VERB --help` tells more about a verb.)";
 
@@ -61,6 +62,7 @@ int run(int argc, char** argv) {
   rotary::cli::add_inspect(app);
   rotary::cli::add_rotate(app);
   rotary::cli::add_diff(app);
+  rotary::cli::add_bench(app);
   rotary::cli::add_models(app);
   rotary::cli::add_completion(app);
   for (CLI::App* verb : app.get_subcommands({})) verb->group("Verbs");

@@ -173,7 +173,7 @@ void rotate(const Options& options) {
   }
 
   const std::int64_t context = asked_context > 0 ? asked_context : positions.context(tokens);
-  const Rope rope = chosen.make_rope(context, precision);
+  const Rope rope = chosen.make_rope(context, {.precision = precision});
   Scratch scratch(options.out);
   rotate_all(rope, view, positions, options.inverse);
   const Tensor& done = tensor;

@@ -52,6 +52,17 @@ std::string brief(double value) {
   return fmt::format("{:.3g}{}", value, kUnits[unit]);
 }
 
+std::string duration(double ns) {
+  constexpr std::array<std::string_view, 4> kUnits{"ns", "us", "ms", "s"};
+  std::size_t unit = 0;
+  while (ns >= 999.5 && unit + 1 < kUnits.size()) {
+    ns /= 1000.0;
+    ++unit;
+  }
+  const int decimals = ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", ns, decimals, kUnits[unit]);
+}
+
 std::string ranges(const std::vector<std::int64_t>& numbers) {
   constexpr std::size_t kMost = 8;
   std::vector<std::string> parts;

@@ -22,6 +22,9 @@ std::string rough(double value);
 /// The same in few columns: 6.28, 48k, 2.56M.
 std::string brief(double value);
 
+/// A time to three digits: "348 ns", "5.80 us", "12.1 ms".
+std::string duration(double ns);
+
 /// Ascending numbers as ranges: "0-3, 7, 9-11"; cut to "..." after many.
 std::string ranges(const std::vector<std::int64_t>& numbers);
 

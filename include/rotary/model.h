@@ -51,7 +51,7 @@ struct ModelRope {
 
   /// `context_in_use`: see make_frequencies().
   Frequencies make_frequencies(std::int64_t context_in_use = 0) const;
-  Rope make_rope(std::int64_t context_in_use = 0, Precision precision = Precision::kExact) const;
+  Rope make_rope(std::int64_t context_in_use = 0, const RopeOptions& options = {}) const;
 };
 
 struct Model {

@@ -28,6 +28,11 @@ class Positions {
   /// Token t of batch row b is at first[b] + t: decoding a batch of sequences of different length.
   static Positions range(std::span<const std::int64_t> first) noexcept;
 
+  /// Every token at `position`, or every token of batch row b at position[b]: the distances of
+  /// Rope::shift, or a decoding step of a batch.
+  static Positions at(std::int64_t position) noexcept;
+  static Positions at(std::span<const std::int64_t> position) noexcept;
+
   /// One position a token, the same for every batch row.
   static Positions ids(std::span<const std::int32_t> values) noexcept;
   static Positions ids(std::span<const std::int64_t> values) noexcept;
@@ -46,6 +51,10 @@ class Positions {
   /// empty: at 0). Boundaries begin with 0, never fall, and end with the number of tokens.
   static Positions packed(std::span<const std::int64_t> boundaries,
                           std::span<const std::int64_t> first = {});
+
+  /// Packed sequences whose tokens all stand at position[s]: distances for Rope::shift.
+  static Positions packed_at(std::span<const std::int64_t> boundaries,
+                             std::span<const std::int64_t> position);
 
   /// The same position on every axis of the rope, as text tokens have in M-RoPE. For one-axis
   /// positions only; a rope of several axes refuses one-axis positions unless told so.
@@ -67,6 +76,8 @@ class Positions {
   /// Kind kRange: the first position of each batch row; kPacked: of each sequence; may be empty.
   std::span<const std::int64_t> first() const noexcept { return first_; }
   std::int64_t start() const noexcept { return start_; }
+  /// Kinds kRange and kPacked: the distance between neighbours, 1 or (at, packed_at) 0.
+  std::int64_t step() const noexcept { return step_; }
   /// Kind kPacked.
   std::span<const std::int64_t> boundaries() const noexcept { return boundaries_; }
 
@@ -75,6 +86,7 @@ class Positions {
   bool same_on_all_axes_ = false;
   bool per_row_ = false;  // a range with a first position for each batch row
   std::int64_t start_ = 0;
+  std::int64_t step_ = 1;
   ConstTensorView view_{};
   std::span<const std::int64_t> first_;
   std::span<const std::int64_t> boundaries_;

@@ -22,7 +22,20 @@ namespace rotary {
 enum class DType : std::uint8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64 };
 
 /// Bytes of one element.
-std::size_t size_of(DType dtype) noexcept;
+constexpr std::size_t size_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat32:
+    case DType::kInt32:
+      return 4;
+    case DType::kFloat64:
+    case DType::kInt64:
+      return 8;
+  }
+  return 0;
+}
 /// "float32", "bfloat16", ...
 std::string_view name_of(DType dtype) noexcept;
 bool is_floating_point(DType dtype) noexcept;

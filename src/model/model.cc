@@ -45,8 +45,8 @@ Frequencies ModelRope::make_frequencies(std::int64_t context_in_use) const {
   return rotary::make_frequencies(recipe, context_in_use);
 }
 
-Rope ModelRope::make_rope(std::int64_t context_in_use, Precision precision) const {
-  return Rope(make_frequencies(context_in_use), layout, precision);
+Rope ModelRope::make_rope(std::int64_t context_in_use, const RopeOptions& options) const {
+  return Rope(make_frequencies(context_in_use), layout, options);
 }
 
 Model Model::from_config(std::string_view json, const std::string& source) {

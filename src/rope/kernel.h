@@ -6,71 +6,69 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
-#include "rope/phase.h"
-#include "rotary/frequencies.h"
+#include "rope/phase_table.h"
+#include "rope/position_reader.h"
+#include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
 #include "rotary/rope.h"
+#include "rotary/table.h"
 #include "rotary/tensor.h"
+#include "rotary/threads.h"
 
 namespace rotary::internal {
 
 /// Which complex number multiplies a pair: z, 1/z or conj(z).
 enum class Direction : std::uint8_t { kForward, kInverse, kAdjoint };
 
-/// Frequencies in the forms in which angles are made from them; immutable, shared by all calls.
-struct PhaseTable {
-  Precision precision = Precision::kExact;
-  std::int64_t pairs = 0;
-  std::int64_t axes = 0;
-  double scale = 1.0;
-  std::vector<Turns> turns;    // [pairs x axes], kExact
-  std::vector<float> radians;  // [pairs x axes], kReference
-  std::vector<double> growth;  // [pairs x axes] or empty
-  double growth_origin = 0.0;
+class CosSinCache;
+
+/// Where z comes from: `phases` at the position (divided by that of `divisor`), or the rows of the
+/// caller's `table`.
+struct Source {
+  const PhaseTable* phases = nullptr;
+  const PhaseTable* divisor = nullptr;
+  const CosSinCache* cache = nullptr;  // of `phases`; for positions that it holds
+  /// False: a distance is given instead of a position, and neither scale nor origin counts.
+  bool is_position = true;
+  const CosSinTable* table = nullptr;  // views [batch or 1, rows, width]
+  TableWidth width = TableWidth::kPairs;
 };
 
-PhaseTable make_phase_table(const Frequencies& frequencies, Precision precision);
-
-/// One rotation of one tensor. Views have rank 4: [batch, tokens, heads, head_dim].
+/// A rotation of several tensors. Operands have rank 4, [batch, tokens, heads, head_dim], and share
+/// batch and tokens.
 struct Job {
-  const PhaseTable& phases;
+  Source source;
   Direction direction = Direction::kForward;
   Pairing read = Pairing::kHalf;
   Pairing write = Pairing::kHalf;
+  std::int64_t pairs = 0;
   std::int64_t rotary_offset = 0;
-  ConstTensorView in;
-  TensorView out;
+  std::span<const Operand> operands;
   const Positions& positions;
 };
 
-/// The position of one token on one axis, as the caller gave it.
-struct Position {
-  std::int64_t integer = 0;
-  double real = 0.0;  // the position whatever its type
-  bool is_real = false;
+/// The gradients of a rotation `forward`, whose operands' `in` are the inputs and whose `out` are
+/// not used. `tensors` match its operands; views of rank 4.
+struct GradientJob {
+  const Job& forward;
+  std::span<const GradientOperand> tensors;
+  const Frequencies& frequencies;
+  const ParameterGradients& parameters;  // positions: rank 3, [axes, batch or 1, tokens]
 };
 
-/// Reads positions of any kind. Lives for one call and walks packed sequences forward only once.
-class PositionReader {
- public:
-  explicit PositionReader(const Positions& positions) noexcept : positions_(positions) {}
-  Position at(std::int64_t axis, std::int64_t batch, std::int64_t token) noexcept;
+/// The CPU engine. Neither throws, save std::bad_alloc where rope.h says that a call allocates.
+void rotate_on_cpu(const Job& job, const Threads& threads);
+void gradient_on_cpu(const GradientJob& job, const Threads& threads);
 
- private:
-  const Positions& positions_;
-  std::size_t sequence_ = 0;  // of the token read last, kind kPacked
-};
+/// cos and sin without scale or growth at the positions first, first + 1, ... (on all axes): `rows`
+/// is [count x 2 * pairs], a row being first the cosines, then the sines.
+void fill_rows_on_cpu(const PhaseTable& phases, std::int64_t first, std::int64_t count,
+                      float* rows);
 
-/// cos and sin of every pair of one token, times scale and growth, made for the direction.
-/// `z` holds `pairs` entries.
-template <typename T>
-void make_rotations(const Job& job, PositionReader& reader, std::int64_t batch, std::int64_t token,
-                    CosSin<T>* z) noexcept;
-
-/// The scalar CPU engine.
-void rotate_scalar(const Job& job);
+/// Name of the vector instructions that the CPU engine uses.
+const char* target_in_use() noexcept;
 
 }  // namespace rotary::internal

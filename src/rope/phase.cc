@@ -53,22 +53,20 @@ Turns to_turns(double radians) noexcept {
   return {static_cast<std::uint64_t>(fixed), static_cast<std::int64_t>(fixed >> 64)};
 }
 
-std::uint64_t phase_at(double position, Turns turns) noexcept {
+FixedPosition to_fixed(double position) noexcept {
   const double size = std::fabs(position);
   const double whole = std::trunc(size);
-  std::uint64_t count = 0;  // the whole part modulo 2^64
+  FixedPosition fixed{.count = 0, .rest = 0, .negative = position < 0.0};
   if (whole < 0x1p63) {
-    count = static_cast<std::uint64_t>(whole);
+    fixed.count = static_cast<std::uint64_t>(whole);
   } else {
     int exponent = 0;
     const double significand = std::frexp(whole, &exponent);
     const int shift = exponent - 53;
-    if (shift < 64) count = static_cast<std::uint64_t>(std::ldexp(significand, 53)) << shift;
+    if (shift < 64) fixed.count = static_cast<std::uint64_t>(std::ldexp(significand, 53)) << shift;
   }
-  const auto rest = static_cast<std::uint64_t>((size - whole) * 0x1p64);
-  const std::uint64_t phase = count * turns.fraction + multiply_high(rest, turns.fraction) +
-                              rest * static_cast<std::uint64_t>(turns.whole);
-  return position < 0.0 ? ~phase + 1 : phase;
+  fixed.rest = static_cast<std::uint64_t>((size - whole) * 0x1p64);
+  return fixed;
 }
 
 }  // namespace rotary::internal

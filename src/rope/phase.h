@@ -8,10 +8,12 @@
 // whole.fraction with 64 bits of fraction; only fraction matters for integer positions.
 //
 // Every engine uses the same integers and the same polynomials with fused multiply-add, so that all
-// agree to the last bit. docs/numerics.md derives the bounds.
+// agree to the last bit. This header is the definition that they are tested against. docs/numerics.md derives the bounds.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace rotary::internal {
@@ -34,14 +36,33 @@ inline std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::uint64_t>((static_cast<uint128>(a) * b) >> 64);
 }
 
-/// Phase at an integer position.
-inline std::uint64_t phase_at(std::int64_t position, Turns turns) noexcept {
-  return static_cast<std::uint64_t>(position) * turns.fraction;
-}
+/// A position as a phase needs it: sign * (count + rest / 2^64). An integer has its two's complement
+/// as count; real positions are held by size and sign.
+struct FixedPosition {
+  std::uint64_t count = 0;  // the whole part, modulo 2^64
+  std::uint64_t rest = 0;
+  bool negative = false;
+};
 
-/// Phase at a real position: the whole part as above, the rest by a 64 x 64 bit product. Equal to
-/// the integer overload at whole numbers, and odd: phase_at(-p) = -phase_at(p).
-std::uint64_t phase_at(double position, Turns turns) noexcept;
+inline FixedPosition to_fixed(std::int64_t position) noexcept {
+  return {.count = static_cast<std::uint64_t>(position), .rest = 0, .negative = false};
+}
+FixedPosition to_fixed(double position) noexcept;
+
+/// Phase at a position: a wrapping product for the whole part, a 64 x 64 bit one for the rest.
+/// Whole numbers give the same as integers and as reals, and phase_at(-p) = -phase_at(p).
+inline std::uint64_t phase_at(const FixedPosition& position, Turns turns) noexcept {
+  const std::uint64_t phase = position.count * turns.fraction +
+                              multiply_high(position.rest, turns.fraction) +
+                              position.rest * static_cast<std::uint64_t>(turns.whole);
+  return position.negative ? ~phase + 1 : phase;
+}
+inline std::uint64_t phase_at(std::int64_t position, Turns turns) noexcept {
+  return phase_at(to_fixed(position), turns);
+}
+inline std::uint64_t phase_at(double position, Turns turns) noexcept {
+  return phase_at(to_fixed(position), turns);
+}
 
 template <typename T>
 struct CosSin {
@@ -49,41 +70,45 @@ struct CosSin {
   T sin;
 };
 
-/// cos(pi/4 x) and sin(pi/4 x) for |x| <= 1. Minimax polynomials; errors of the polynomials alone:
-/// float 4.8e-10 and 2.4e-9, double 3.2e-19 and 1.2e-20. The leading coefficient of the sine is
-/// held in two parts.
-inline CosSin<float> cos_sin_eighth(float x) noexcept {
-  const float x2 = x * x;
-  float c = std::fma(0x1.d61e28p-19f, x2, -0x1.55b684p-12f);
-  c = std::fma(c, x2, 0x1.03c1b6p-6f);
-  c = std::fma(c, x2, -0x1.3bd3ccp-2f);
-  c = std::fma(c, x2, 1.0f);
-  float s = std::fma(-0x1.2d9e5ap-15f, x2, 0x1.465edcp-9f);
-  s = std::fma(s, x2, -0x1.4abbbap-4f);
-  s = std::fma(s, x2, -0x1.9e5eep-26f);
-  s = std::fma(0x1.921fb6p-1f, x, s * x);
-  return {c, s};
-}
+/// Coefficients in x^2, highest power first, of
+///   cos(pi/4 x) = c(x^2)   and   sin(pi/4 x) = lead * x + x * s(x^2)      for |x| <= 1.
+/// Minimax polynomials; errors of the polynomials alone: float 4.8e-10 and 2.4e-9, double 3.2e-19
+/// and 1.2e-20. The leading coefficient of the sine is held in two parts, `lead` and the last of s.
+template <typename T>
+struct EighthPolynomials;
 
-inline CosSin<double> cos_sin_eighth(double x) noexcept {
-  const double x2 = x * x;
-  double c = std::fma(-0x1.4bcbc768f9ebap-49, x2, -0x1.a7710ff734ecap-42);
-  c = std::fma(c, x2, 0x1.f9b94b1a187aap-34);
-  c = std::fma(c, x2, -0x1.a6d1db3215e53p-26);
-  c = std::fma(c, x2, 0x1.e1f50671a9b89p-19);
-  c = std::fma(c, x2, -0x1.55d3c7e3bf18bp-12);
-  c = std::fma(c, x2, 0x1.03c1f081b5a53p-6);
-  c = std::fma(c, x2, -0x1.3bd3cc9be45dep-2);
-  c = std::fma(c, x2, 1.0);
-  double s = std::fma(-0x1.6f1cc0b35b05cp-46, x2, 0x1.e8f90202918b1p-38);
-  s = std::fma(s, x2, -0x1.e3075a5019d1dp-30);
-  s = std::fma(s, x2, 0x1.50783490f1be5p-22);
-  s = std::fma(s, x2, -0x1.32d2cce6337eap-15);
-  s = std::fma(s, x2, 0x1.466bc6775ab46p-9);
-  s = std::fma(s, x2, -0x1.4abbce625be53p-4);
-  s = std::fma(s, x2, 0x1.1ae50a6eefce4p-55);
-  s = std::fma(0x1.921fb54442d18p-1, x, s * x);
-  return {c, s};
+template <>
+struct EighthPolynomials<float> {
+  static constexpr std::array<float, 5> kCos = {0x1.d61e28p-19f, -0x1.55b684p-12f, 0x1.03c1b6p-6f,
+                                                -0x1.3bd3ccp-2f, 1.0f};
+  static constexpr std::array<float, 4> kSin = {-0x1.2d9e5ap-15f, 0x1.465edcp-9f, -0x1.4abbbap-4f,
+                                                -0x1.9e5eep-26f};
+  static constexpr float kLead = 0x1.921fb6p-1f;
+};
+
+template <>
+struct EighthPolynomials<double> {
+  static constexpr std::array<double, 9> kCos = {
+      -0x1.4bcbc768f9ebap-49, -0x1.a7710ff734ecap-42, 0x1.f9b94b1a187aap-34,
+      -0x1.a6d1db3215e53p-26, 0x1.e1f50671a9b89p-19,  -0x1.55d3c7e3bf18bp-12,
+      0x1.03c1f081b5a53p-6,   -0x1.3bd3cc9be45dep-2,  1.0};
+  static constexpr std::array<double, 8> kSin = {
+      -0x1.6f1cc0b35b05cp-46, 0x1.e8f90202918b1p-38, -0x1.e3075a5019d1dp-30, 0x1.50783490f1be5p-22,
+      -0x1.32d2cce6337eap-15, 0x1.466bc6775ab46p-9,  -0x1.4abbce625be53p-4,  0x1.1ae50a6eefce4p-55};
+  static constexpr double kLead = 0x1.921fb54442d18p-1;
+};
+
+template <typename T>
+CosSin<T> cos_sin_eighth(T x) noexcept {
+  using Polynomials = EighthPolynomials<T>;
+  const T x2 = x * x;
+  const auto horner = [x2](const auto& coefficients) {
+    T sum = coefficients[0];
+    for (std::size_t i = 1; i < coefficients.size(); ++i) sum = std::fma(sum, x2, coefficients[i]);
+    return sum;
+  };
+  return {horner(Polynomials::kCos),
+          std::fma(Polynomials::kLead, x, horner(Polynomials::kSin) * x)};
 }
 
 /// Turns the cosine and sine of the eighth into those of the whole circle. `quadrant` is 0 to 3.

@@ -3,6 +3,9 @@
 
 #include "rotary/positions.h"
 
+#include <string>
+#include <string_view>
+
 #include "support/message.h"
 
 namespace rotary {
@@ -12,6 +15,19 @@ template <typename T>
 ConstTensorView list_view(std::span<const T> values, DType dtype) noexcept {
   return {values.data(), dtype, 3, {1, 1, static_cast<std::int64_t>(values.size()), 0},
           {0, 0, 1, 0},  {}};
+}
+
+void check_boundaries(std::string_view function, std::span<const std::int64_t> boundaries) {
+  if (boundaries.empty() || boundaries.front() != 0) {
+    internal::reject("[", function, "] boundaries must begin with 0, got ",
+                     boundaries.empty() ? "none" : std::to_string(boundaries.front()));
+  }
+  for (std::size_t i = 1; i < boundaries.size(); ++i) {
+    if (boundaries[i] < boundaries[i - 1]) {
+      internal::reject("[", function, "] boundaries must not fall, got ", boundaries[i], " after ",
+                       boundaries[i - 1]);
+    }
+  }
 }
 
 }  // namespace
@@ -26,6 +42,18 @@ Positions Positions::range(std::span<const std::int64_t> first) noexcept {
   Positions positions;
   positions.per_row_ = true;
   positions.first_ = first;
+  return positions;
+}
+
+Positions Positions::at(std::int64_t position) noexcept {
+  Positions positions = range(position);
+  positions.step_ = 0;
+  return positions;
+}
+
+Positions Positions::at(std::span<const std::int64_t> position) noexcept {
+  Positions positions = range(position);
+  positions.step_ = 0;
   return positions;
 }
 
@@ -91,16 +119,7 @@ Positions Positions::ids(const ConstTensorView& view) {
 
 Positions Positions::packed(std::span<const std::int64_t> boundaries,
                             std::span<const std::int64_t> first) {
-  if (boundaries.empty() || boundaries.front() != 0) {
-    internal::reject("[Positions::packed] boundaries must begin with 0, got ",
-                     boundaries.empty() ? "none" : std::to_string(boundaries.front()));
-  }
-  for (std::size_t i = 1; i < boundaries.size(); ++i) {
-    if (boundaries[i] < boundaries[i - 1]) {
-      internal::reject("[Positions::packed] boundaries must not fall, got ", boundaries[i],
-                       " after ", boundaries[i - 1]);
-    }
-  }
+  check_boundaries("Positions::packed", boundaries);
   if (!first.empty() && first.size() + 1 != boundaries.size()) {
     internal::reject("[Positions::packed] first must have one entry a sequence (",
                      boundaries.size() - 1, "), got ", first.size());
@@ -109,6 +128,18 @@ Positions Positions::packed(std::span<const std::int64_t> boundaries,
   positions.kind_ = Kind::kPacked;
   positions.boundaries_ = boundaries;
   positions.first_ = first;
+  return positions;
+}
+
+Positions Positions::packed_at(std::span<const std::int64_t> boundaries,
+                               std::span<const std::int64_t> position) {
+  check_boundaries("Positions::packed_at", boundaries);
+  if (position.size() + 1 != boundaries.size()) {
+    internal::reject("[Positions::packed_at] position must have one entry a sequence (",
+                     boundaries.size() - 1, "), got ", position.size());
+  }
+  Positions positions = packed(boundaries, position);
+  positions.step_ = 0;
   return positions;
 }
 

@@ -7,21 +7,6 @@
 
 namespace rotary {
 
-std::size_t size_of(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
-  }
-  return 0;
-}
-
 std::string_view name_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kFloat16:

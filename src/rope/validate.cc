@@ -12,7 +12,9 @@
 #include <string>
 #include <utility>
 
-#include "rope/kernel.h"
+#include "rope/memory.h"
+#include "rope/phase.h"
+#include "rope/position_reader.h"
 #include "support/message.h"
 
 namespace rotary::internal {
@@ -25,62 +27,6 @@ std::string shape_text(const ConstTensorView& view) {
     text += std::to_string(view.shape[static_cast<std::size_t>(i)]);
   }
   return text + "]";
-}
-
-/// First and last byte a view touches, as offsets from its data pointer in elements.
-std::pair<std::int64_t, std::int64_t> extent(const ConstTensorView& view) {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    const std::int64_t reach = (view.shape[i] - 1) * view.strides[i];
-    (reach < 0 ? low : high) += reach;
-  }
-  return {low, high};
-}
-
-/// False when sizes or strides are so large that no memory can hold the view.
-bool fits_memory(const ConstTensorView& view) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements; times 8 bytes still fits
-  std::int64_t count = 1;
-  std::int64_t reach = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    const std::int64_t size = std::max<std::int64_t>(view.shape[i], 1);
-    std::int64_t step = 0;
-    if (__builtin_mul_overflow(count, size, &count) || count > kMost) return false;
-    if (__builtin_mul_overflow(size - 1, view.strides[i], &step)) return false;
-    if (step < -kMost || step > kMost) return false;
-    reach += std::abs(step);
-  }
-  return reach <= kMost;
-}
-
-bool touch(const ConstTensorView& a, const ConstTensorView& b) {
-  const auto size = static_cast<std::int64_t>(size_of(a.dtype));
-  const auto bounds = [size](const ConstTensorView& view) {
-    const auto [low, high] = extent(view);
-    const auto* base = static_cast<const char*>(view.data);
-    return std::pair{base + low * size, base + (high + 1) * size};
-  };
-  const auto [a_first, a_end] = bounds(a);
-  const auto [b_first, b_end] = bounds(b);
-  return std::less<>{}(a_first, b_end) && std::less<>{}(b_first, a_end);
-}
-
-/// True when no two elements share an address: sorted by stride, each dimension steps over all that
-/// the finer ones reach. Exotic views that interleave without meeting are refused as well.
-bool elements_are_distinct(const ConstTensorView& view) {
-  std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims;  // stride, size
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] > 1) dims[count++] = {std::abs(view.strides[i]), view.shape[i]};
-  }
-  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
-  std::int64_t reach = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (dims[i].first <= reach) return false;
-    reach += dims[i].first * (dims[i].second - 1);
-  }
-  return true;
 }
 
 void check_finite(std::string_view function, const Positions& positions) {
@@ -101,6 +47,7 @@ void check_finite(std::string_view function, const Positions& positions) {
 
 /// Throws if a run of tokens would leave the integers.
 void check_range(std::string_view function, const Positions& positions, std::int64_t tokens) {
+  if (positions.step() == 0) return;
   const auto check = [function](std::int64_t first, std::int64_t count) {
     if (count > 0 && first > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
       reject("[", function, "] positions must fit into 64 bits, got ", count, " tokens from ",
@@ -120,10 +67,29 @@ void check_range(std::string_view function, const Positions& positions, std::int
 
 }  // namespace
 
+void check_head(std::string_view function, const HeadLayout& layout, std::int64_t pairs) {
+  if (layout.head_dim <= 0) {
+    reject("[", function, "] head_dim must be positive, got ", layout.head_dim);
+  }
+  if (!layout.pairing) {
+    reject("[", function, "] pairing must be given: Pairing::kHalf or kInterleaved");
+  }
+  if (pairs < 1) reject("[", function, "] there must be at least one pair, got ", pairs);
+  if (layout.rotary_offset < 0 || pairs > layout.head_dim / 2 ||
+      layout.rotary_offset > layout.head_dim - 2 * pairs) {
+    reject("[", function, "] the rotary slice must fit into head_dim ", layout.head_dim,
+           ", got rotary_dim ", 2 * pairs, " at rotary_offset ", layout.rotary_offset);
+  }
+}
+
+void check_threads(std::string_view function, const Threads& threads) {
+  if (threads.count < 0) {
+    reject("[", function, "] threads.count must not be negative, got ", threads.count);
+  }
+}
+
 void check_rope(const Frequencies& f, const HeadLayout& layout) {
-  if (layout.head_dim <= 0) reject("[Rope] head_dim must be positive, got ", layout.head_dim);
-  if (!layout.pairing) reject("[Rope] pairing must be given: Pairing::kHalf or kInterleaved");
-  if (f.pairs < 1) reject("[Rope] frequencies must have at least one pair, got ", f.pairs);
+  if (f.pairs < 1) reject("[Rope] there must be at least one pair, got ", f.pairs);
   if (f.axes < 1 || f.axes > kMostAxes) {
     reject("[Rope] frequencies must have 1 to ", kMostAxes, " axes, got ", f.axes);
   }
@@ -134,11 +100,7 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
     reject("[Rope] frequencies must be [", f.pairs, " pairs x ", f.axes, " axes], got ",
            f.values.size(), " values and ", f.growth.size(), " of growth");
   }
-  if (layout.rotary_offset < 0 || f.rotary_dim() > layout.head_dim ||
-      layout.rotary_offset > layout.head_dim - f.rotary_dim()) {
-    reject("[Rope] the rotary slice must fit into head_dim ", layout.head_dim, ", got rotary_dim ",
-           f.rotary_dim(), " at rotary_offset ", layout.rotary_offset);
-  }
+  check_head("Rope", layout, f.pairs);
   for (std::size_t i = 0; i < size; ++i) {
     const bool grows_well = f.growth.empty() || std::isfinite(f.growth[i]);
     if (!(std::fabs(f.values[i]) <= kMostRadians) || !grows_well) {
@@ -154,9 +116,26 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
   }
 }
 
+void check_memory(std::string_view function, const ConstTensorView& view) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
+    if (view.shape[i] < 0) {
+      reject("[", function, "] sizes must not be negative, got ", view.shape[i]);
+    }
+  }
+  if (!fits_memory(view)) {
+    reject("[", function, "] sizes and strides must fit into memory, got shape ", shape_text(view));
+  }
+  if (view.data == nullptr && view.num_elements() > 0) {
+    reject("[", function, "] the tensor has no memory, shape ", shape_text(view));
+  }
+  if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
+    reject("[", function, "] the memory must be aligned to its elements (", size_of(view.dtype),
+           " bytes), got address ", view.data);
+  }
+}
+
 template <typename Void>
-BasicTensorView<Void> as_heads(std::string_view function, const BasicTensorView<Void>& view,
-                               std::int64_t head_dim) {
+void check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim) {
   if (view.rank != 3 && view.rank != 4) {
     reject("[", function,
            "] the tensor must be [tokens, heads, head_dim] or [batch, tokens, heads, head_dim], "
@@ -170,36 +149,35 @@ BasicTensorView<Void> as_heads(std::string_view function, const BasicTensorView<
   if (view.device.type != DeviceType::kCpu) {
     reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
   }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] < 0)
-      reject("[", function, "] sizes must not be negative, got ", view.shape[i]);
-  }
+  check_memory(function, view);
   const auto last = static_cast<std::size_t>(view.rank - 1);
   if (view.shape[last] != head_dim) {
     reject("[", function, "] the last size must be head_dim ", head_dim, ", got shape ",
            shape_text(view));
   }
-  if (!fits_memory(view)) {
-    reject("[", function, "] sizes and strides must fit into memory, got shape ", shape_text(view));
-  }
-  if (view.data == nullptr && view.num_elements() > 0) {
-    reject("[", function, "] the tensor has no memory, shape ", shape_text(view));
-  }
-  if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
-    reject("[", function, "] the memory must be aligned to its elements (", size_of(view.dtype),
-           " bytes), got address ", view.data);
-  }
-  if (view.rank == 4) return view;
-  BasicTensorView<Void> heads = view;
-  heads.rank = 4;
-  heads.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
-  heads.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
-  return heads;
+  if (view.rank == 4) return;
+  view.rank = 4;
+  view.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
+  view.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
 }
 
-template TensorView as_heads(std::string_view, const TensorView&, std::int64_t);
-template ConstTensorView as_heads(std::string_view, const ConstTensorView&, std::int64_t);
+template void check_heads(std::string_view, TensorView&, std::int64_t);
+template void check_heads(std::string_view, ConstTensorView&, std::int64_t);
 
+namespace {
+
+/// Throws if two elements of what is written share an address.
+void check_distinct(std::string_view function, const TensorView& out) {
+  if (out.num_elements() != 0 && !elements_are_distinct(out)) {
+    reject("[", function,
+           "] elements of the output must not share memory (a broadcast view?), "
+           "got strides ",
+           out.strides[0], " ", out.strides[1], " ", out.strides[2], " ", out.strides[3],
+           " for shape ", shape_text(out));
+  }
+}
+
+/// Throws unless `out` can take the result of `in`.
 void check_output(std::string_view function, const ConstTensorView& in, const TensorView& out) {
   if (in.shape != out.shape) {
     reject("[", function, "] out must have the shape of in ", shape_text(in), ", got ",
@@ -211,22 +189,64 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
   }
   if (in.device != out.device) reject("[", function, "] in and out must be on the same device");
   if (out.num_elements() == 0) return;
-  if (!elements_are_distinct(out)) {
-    reject("[", function,
-           "] elements of the output must not share memory (a broadcast view?), "
-           "got strides ",
-           out.strides[0], " ", out.strides[1], " ", out.strides[2], " ", out.strides[3],
-           " for shape ", shape_text(out));
-  }
-  bool same = in.data == out.data;
-  for (std::size_t i = 0; same && i < kMaxRank; ++i) {
-    same = in.shape[i] == 1 || in.strides[i] == out.strides[i];
-  }
-  if (!same && touch(in, out)) {
+  check_distinct(function, out);
+  if (!is_same_memory(in, out) && may_overlap(in, out)) {
     reject("[", function,
            "] in and out must be the same view or share no memory, got views that "
            "overlap");
   }
+}
+
+/// The very view that is read is written.
+bool is_in_place(const Operand& x) noexcept {
+  return x.in.data == x.out.data && x.in.rank == x.out.rank && x.in.dtype == x.out.dtype &&
+         x.in.shape == x.out.shape && x.in.strides == x.out.strides && x.in.device == x.out.device;
+}
+
+/// Throws if what one operand writes is read or written by another.
+void check_apart(std::string_view function, std::span<const Operand> operands) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    for (std::size_t j = i + 1; j < operands.size(); ++j) {
+      const Operand& a = operands[i];
+      const Operand& b = operands[j];
+      if (may_overlap(a.out, b.out) || (!is_in_place(b) && may_overlap(a.out, b.in)) ||
+          (!is_in_place(a) && may_overlap(a.in, b.out))) {
+        reject("[", function, "] tensors of one call must not share memory that is written, but ",
+               i, " and ", j, " do");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
+                                        std::int64_t head_dim, OperandList& checked) {
+  const std::span<const Operand> list = operands.list();
+  if (list.size() > static_cast<std::size_t>(kMaxOperands)) {
+    reject("[", function, "] at most ", kMaxOperands, " tensors in one call, got ", list.size());
+  }
+  for (const Operand& given : list) {
+    Operand& operand = checked.add(given);
+    check_heads(function, operand.out, head_dim);
+    if (is_in_place(given)) {
+      operand.in = operand.out;
+      check_distinct(function, operand.out);
+    } else {
+      check_heads(function, operand.in, head_dim);
+      check_output(function, operand.in, operand.out);
+    }
+    const ConstTensorView& first = checked.list().front().in;
+    if (operand.in.shape[0] != first.shape[0] || operand.in.shape[1] != first.shape[1]) {
+      reject("[", function, "] tensors of one call must share batch and tokens, got ",
+             shape_text(first), " and ", shape_text(operand.in));
+    }
+    if (operand.in.device != first.device) {
+      reject("[", function, "] tensors of one call must be on the same device");
+    }
+  }
+  if (list.size() > 1) check_apart(function, checked.list());
+  return checked.list();
 }
 
 void check_positions(std::string_view function, const Positions& positions,

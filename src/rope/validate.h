@@ -4,30 +4,58 @@
 // Everything a call must satisfy, checked once, before anything is written.
 #pragma once
 
+#include <cstddef>
+#include <new>
+#include <span>
 #include <string_view>
 
+#include "rope/phase_table.h"
 #include "rotary/frequencies.h"
+#include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
 #include "rotary/tensor.h"
+#include "rotary/threads.h"
 
 namespace rotary::internal {
-
-/// Position axes that an engine has room for.
-inline constexpr std::int64_t kMostAxes = 16;
 
 /// Throws unless the frequencies are complete and fit into the head.
 void check_rope(const Frequencies& frequencies, const HeadLayout& layout);
 
-/// The view as [batch, tokens, heads, head_dim]. Throws unless its rank is 3 or 4, its type a
+/// Throws unless `pairs` pairs fit into the head and the pairing is given.
+void check_head(std::string_view function, const HeadLayout& layout, std::int64_t pairs);
+
+void check_threads(std::string_view function, const Threads& threads);
+
+/// Throws unless sizes are not negative and there is aligned memory for them.
+void check_memory(std::string_view function, const ConstTensorView& view);
+
+/// Makes the view [batch, tokens, heads, head_dim]. Throws unless its rank is 3 or 4, its type a
 /// floating-point one and its last size head_dim.
 template <typename Void>
-BasicTensorView<Void> as_heads(std::string_view function, const BasicTensorView<Void>& view,
-                               std::int64_t head_dim);
+void check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim);
 
-/// Throws unless `out` can take the result of `in`: same shape, type and device, no two elements of
-/// `out` at one address, and either the same memory as `in` in the same order or none of it.
-void check_output(std::string_view function, const ConstTensorView& in, const TensorView& out);
+/// Room for the operands of a call, on the stack; only what is added is ever touched.
+class OperandList {
+ public:
+  Operand& add(const Operand& operand) noexcept {
+    return *::new (&room_[sizeof(Operand) * size_++]) Operand(operand);
+  }
+  std::span<const Operand> list() const noexcept {
+    return {std::launder(reinterpret_cast<const Operand*>(room_)), size_};
+  }
+
+ private:
+  alignas(Operand) std::byte room_[sizeof(Operand) * kMaxOperands];
+  std::size_t size_ = 0;
+};
+
+/// The operands as [batch, tokens, heads, head_dim], held in `checked`. Throws unless each `out` can
+/// take the result of its `in` (same shape, type and device, no two elements at one address, and
+/// the same memory in the same order or none of it), all share batch, tokens and device, and
+/// nothing that one writes is read or written by another.
+std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
+                                        std::int64_t head_dim, OperandList& checked);
 
 /// Throws unless the positions fit the tensor and the rope's axes, and are finite.
 void check_positions(std::string_view function, const Positions& positions,

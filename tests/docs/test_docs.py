@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Every C++ block of README and docs, and the example at the top of every public header, compiles;
+"""Every C++ and C block of README and docs, and the example at the top of every public header, compiles;
 the command lines of the README run; the picture in it is what the command prints."""
 
 import os
@@ -13,25 +13,39 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = sorted((ROOT / "include" / "rotary").glob("*.h"))
+C_HEADERS = sorted((ROOT / "include" / "rotary").glob("rotary_c*.h"))
+HEADERS = [h for h in sorted((ROOT / "include" / "rotary").glob("*.h")) if h not in C_HEADERS]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # What the examples take for granted.
 PRELUDE = """
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <iostream>
 #include <string>
 #include <vector>
 {includes}
 struct Given {{
   float* data = nullptr;
+  float* more = nullptr;
   std::int64_t tokens = 4, heads = 2;
   std::vector<std::int64_t> position_ids, cu_seqlens;
 }};
+struct Pool {{
+  void submit(const std::function<void()>&) {{}}
+  void wait() {{}}
+}};
 [[maybe_unused]] static void example(Given given, rotary::TensorView q_given, const rotary::Rope& rope_given) {{
-  [[maybe_unused]] auto [data, tokens, heads, position_ids, cu_seqlens] = given;
+  [[maybe_unused]] auto [data, more, tokens, heads, position_ids, cu_seqlens] = given;
   [[maybe_unused]] const rotary::Rope& rope = rope_given;
-  [[maybe_unused]] const rotary::TensorView q = q_given;
+  [[maybe_unused]] const rotary::TensorView q = q_given, k, out, q_out, k_out;
+  [[maybe_unused]] const rotary::ConstTensorView cos, sin;
+  [[maybe_unused]] const rotary::CosSinTable per_token;
+  [[maybe_unused]] const rotary::Frequencies frequencies;
+  [[maybe_unused]] const rotary::HeadLayout layout;
+  [[maybe_unused]] const rotary::Positions positions = rotary::Positions::range();
+  [[maybe_unused]] Pool pool;
   {{
 {body}
   }}
@@ -52,6 +66,32 @@ def compile_example(body, tmp_path):
     assert done.returncode == 0, body + "\n" + done.stderr
 
 
+C_PRELUDE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "rotary/rotary_c.h"
+void example(float* data, int64_t tokens, int64_t heads);
+void example(float* data, int64_t tokens, int64_t heads) {{
+  (void)data, (void)tokens, (void)heads;
+  {{
+{body}
+  }}
+}}
+"""
+
+
+def compile_c_example(body, tmp_path):
+    body = re.sub(r"^#include .*$\n?", "", body, flags=re.M)
+    source = tmp_path / "example.c"
+    source.write_text(C_PRELUDE.format(body=body))
+    compiler = os.environ.get("CC", "cc")
+    done = subprocess.run(
+        [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wno-unused-variable",
+         "-Wno-unused-but-set-variable", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}", str(source)],
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, body + "\n" + done.stderr
+
+
 def header_example(path):
     """The first block of lines above #pragma once that are indented by three spaces."""
     prose = path.read_text().split("#pragma once")[0]
@@ -67,6 +107,13 @@ def test_the_example_of_a_header_compiles(header, tmp_path):
     compile_example(example, tmp_path)
 
 
+@pytest.mark.parametrize("header", C_HEADERS, ids=lambda h: h.name)
+def test_the_example_of_a_c_header_compiles(header, tmp_path):
+    example = header_example(header)
+    assert ";" in example, "the header begins without an example"
+    compile_c_example(example, tmp_path)
+
+
 def blocks(language):
     pattern = re.compile(rf"```{language}\n(.*?)```", re.S)
     return [(page.name, i, text) for page in PAGES
@@ -77,6 +124,12 @@ def blocks(language):
                          ids=lambda v: str(v) if not isinstance(v, str) or "\n" not in v else "")
 def test_the_blocks_of_the_pages_compile(page, number, text, tmp_path):
     compile_example(text, tmp_path)
+
+
+@pytest.mark.parametrize("page,number,text", blocks("c"),
+                         ids=lambda v: str(v) if not isinstance(v, str) or "\n" not in v else "")
+def test_the_c_blocks_of_the_pages_compile(page, number, text, tmp_path):
+    compile_c_example(text, tmp_path)
 
 
 def run(*arguments, cwd=ROOT):

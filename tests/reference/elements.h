@@ -17,17 +17,20 @@ namespace rotary::reference {
 class Elements {
  public:
   Elements(DType dtype, std::size_t count)
-      : dtype_(dtype), count_(count), words_((count * size_of(dtype) + 7) / 8) {}
+      : dtype_(dtype),
+        size_(size_of(dtype)),
+        count_(count),
+        words_((count * size_of(dtype) + 7) / 8) {}
 
   DType dtype() const { return dtype_; }
   std::size_t size() const { return count_; }
   /// Element `offset`, aligned as the type asks.
-  void* data(std::size_t offset = 0) { return bytes() + offset * size_of(dtype_); }
+  void* data(std::size_t offset = 0) { return bytes() + offset * size_; }
 
   /// The bits of an element, for comparisons that forgive nothing.
   std::uint64_t bits(std::size_t i) const {
     std::uint64_t bits = 0;
-    std::memcpy(&bits, bytes() + i * size_of(dtype_), size_of(dtype_));
+    std::memcpy(&bits, bytes() + i * size_, size_);
     return bits;
   }
   double get(std::size_t i) const {
@@ -56,6 +59,11 @@ class Elements {
     }
   }
 
+  /// Takes the bits of an element of other elements of the same type.
+  void copy(std::size_t i, const Elements& from) {
+    std::memcpy(bytes() + i * size_, from.bytes() + i * size_, size_);
+  }
+
   friend bool operator==(const Elements&, const Elements&) = default;
 
  private:
@@ -73,6 +81,7 @@ class Elements {
   }
 
   DType dtype_;
+  std::size_t size_;  // of one, in bytes
   std::size_t count_;
   std::vector<std::uint64_t> words_;
 };

@@ -35,36 +35,46 @@ inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::
   return map == Map::kUnrotate ? 1.0L / z : std::conj(z);
 }
 
+/// Multiplies pair i of row r of x [rows, heads, head_dim] by z(r, i); the rest of a head is copied.
+template <typename Multiplier>
+std::vector<long double> multiply(const HeadLayout& slice, std::int64_t pairs, Pairing read,
+                                  Pairing write, const std::vector<long double>& x,
+                                  std::int64_t heads, const Multiplier& z) {
+  // Index of member 0 or 1 of a pair in its head.
+  const auto at = [&](Pairing pairing, std::int64_t pair, std::int64_t member) {
+    return static_cast<std::size_t>(slice.rotary_offset + (pairing == Pairing::kHalf
+                                                               ? pair + member * pairs
+                                                               : 2 * pair + member));
+  };
+  std::vector<long double> result = x;
+  const auto width = static_cast<std::size_t>(slice.head_dim);
+  const std::size_t row_size = static_cast<std::size_t>(heads) * width;
+  for (std::size_t row = 0; row * row_size < x.size(); ++row) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const std::complex<long double> by = z(static_cast<std::int64_t>(row), i);
+      for (std::size_t head = row * row_size; head < (row + 1) * row_size; head += width) {
+        const auto w =
+            by * std::complex<long double>(x[head + at(read, i, 0)], x[head + at(read, i, 1)]);
+        result[head + at(write, i, 0)] = w.real();
+        result[head + at(write, i, 1)] = w.imag();
+      }
+    }
+  }
+  return result;
+}
+
 /// Rotates x [rows, heads, head_dim]; positions are [rows, axes]. A row is a token of a batch row.
 inline std::vector<long double> rotate(const Frequencies& f, const HeadLayout& layout, Map map,
                                        const std::vector<long double>& x, std::int64_t heads,
                                        const std::vector<long double>& positions) {
   const Pairing input = *layout.pairing;
   const Pairing output = layout.output_pairing.value_or(input);
-  const Pairing read = map == Map::kRotate ? input : output;
-  const Pairing write = map == Map::kRotate ? output : input;
-  const std::int64_t rows = static_cast<std::int64_t>(positions.size()) / f.axes;
-  // Index of member 0 or 1 of a pair in its head.
-  const auto at = [&](Pairing pairing, std::int64_t pair, std::int64_t member) {
-    return layout.rotary_offset +
-           (pairing == Pairing::kHalf ? pair + member * f.pairs : 2 * pair + member);
-  };
-  std::vector<long double> result = x;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t i = 0; i < f.pairs; ++i) {
-      const auto z = multiplier(f, map, i, &positions[static_cast<std::size_t>(row * f.axes)]);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        const auto head = static_cast<std::size_t>((row * heads + h) * layout.head_dim);
-        const auto member = [&](Pairing pairing, std::int64_t m) {
-          return head + static_cast<std::size_t>(at(pairing, i, m));
-        };
-        const auto w = z * std::complex<long double>(x[member(read, 0)], x[member(read, 1)]);
-        result[member(write, 0)] = w.real();
-        result[member(write, 1)] = w.imag();
-      }
-    }
-  }
-  return result;
+  const bool forward = map == Map::kRotate;
+  return multiply(layout, f.pairs, forward ? input : output, forward ? output : input, x, heads,
+                  [&](std::int64_t row, std::int64_t pair) {
+                    return multiplier(f, map, pair,
+                                      &positions[static_cast<std::size_t>(row * f.axes)]);
+                  });
 }
 
 }  // namespace rotary::reference

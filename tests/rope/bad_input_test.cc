@@ -80,7 +80,8 @@ TEST(GoodRope, AtTheLimits) {
   const HeadLayout layout{.head_dim = 4, .pairing = Pairing::kHalf};
   const Rope rope({.pairs = 2, .values = {0x1p31, -0x1p31}}, layout);
   EXPECT_EQ(rope.layout().output_pairing, Pairing::kHalf);
-  EXPECT_EQ(rope.precision(), Precision::kExact);
+  EXPECT_EQ(rope.options().precision, Precision::kExact);
+  EXPECT_EQ(rope.options().cache.policy, CachePolicy::kNone);
   EXPECT_EQ(rope.frequencies().values, (std::vector<double>{0x1p31, -0x1p31}));
   EXPECT_NO_THROW(Rope(half_radians(2, 16), layout));
 }

@@ -44,6 +44,10 @@ TEST_F(BadCall, NumberOfPositions) {
           "got 0");
   const std::vector<std::int64_t> boundaries = {0, 1, 2};
   refused(Positions::packed(boundaries), "positions must be given for 3 tokens", "got 2");
+  refused(Positions::packed_at(boundaries, std::span(ids).first(2)),
+          "positions must be given for 3 tokens", "got 2");
+  refused(Positions::at(std::span(ids).first(2)), "positions must be given for 1 batch rows",
+          "got 2");
 }
 
 TEST_F(BadCall, PositionsElsewhere) {
@@ -76,6 +80,9 @@ TEST(GoodCall, LastPositions) {
   const std::vector<std::int64_t> boundaries = {0, 2, 3};
   const std::vector<std::int64_t> starts = {0, kMax};
   EXPECT_NO_THROW(rope.rotate(view, Positions::packed(boundaries, starts)));
+  // Tokens that all stand there run no further.
+  EXPECT_NO_THROW(rope.rotate(view, Positions::at(kMax)));
+  EXPECT_NO_THROW(rope.rotate(view, Positions::packed_at(boundaries, starts)));
 }
 
 TEST(BadPositions, Views) {
@@ -114,6 +121,21 @@ TEST(BadPositions, Packed) {
   expect_refused(packed({0, 3, 2}), kName, "boundaries must not fall", "got 2 after 3");
   expect_refused(packed({0, 3}, {1, 2}), kName, "first must have one entry a sequence (1)",
                  "got 2");
+}
+
+TEST(BadPositions, PackedAt) {
+  const auto packed = [](std::vector<std::int64_t> boundaries, std::vector<std::int64_t> position) {
+    return [boundaries = std::move(boundaries), position = std::move(position)] {
+      Positions::packed_at(boundaries, position);
+    };
+  };
+  constexpr const char* kName = "Positions::packed_at";
+  expect_refused(packed({}, {}), kName, "boundaries must begin with 0", "got none");
+  expect_refused(packed({1, 3}, {0}), kName, "boundaries must begin with 0", "got 1");
+  expect_refused(packed({0, 3, 2}, {0, 0}), kName, "boundaries must not fall", "got 2 after 3");
+  expect_refused(packed({0, 3}, {1, 2}), kName, "one entry a sequence (1)", "got 2");
+  // A place is never made up: unlike the first positions of packed(), it has no default.
+  expect_refused(packed({0, 3}, {}), kName, "one entry a sequence (1)", "got 0");
 }
 
 // One-axis positions on a rope of several axes need to be told.

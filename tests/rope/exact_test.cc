@@ -49,7 +49,8 @@ struct Table {
 template <typename T>
 Table<T> table_of(const Frequencies& f, const Positions& positions, std::int64_t tokens,
                   Precision precision = Precision::kExact) {
-  const Rope rope(f, {.head_dim = f.rotary_dim(), .pairing = Pairing::kInterleaved}, precision);
+  const Rope rope(f, {.head_dim = f.rotary_dim(), .pairing = Pairing::kInterleaved},
+                  {.precision = precision});
   std::vector<T> x(static_cast<std::size_t>(tokens * f.rotary_dim()));
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = T(1);
   rope.rotate(TensorView::contiguous(x.data(), kDType<T>, {tokens, 1, f.rotary_dim()}), positions);

@@ -41,7 +41,7 @@ class IdenticalTest : public testing::TestWithParam<Param> {
                  .rotary_offset = 2,
                  .pairing = Pairing::kInterleaved,
                  .output_pairing = output},
-                std::get<1>(GetParam()));
+                {.precision = std::get<1>(GetParam())});
   }
   static PlacedTensor input(Layout layout = Layout::kContiguous) {
     return {layout, dtype(), kSizes, kSeed};
@@ -97,7 +97,7 @@ TEST_P(IdenticalTest, OutOfPlaceAndAnyLayout) {
     const Rope rope = make_rope(OneAxis{}, output);
     const Bits wanted = expected(rope);
     for (const Layout layout : {Layout::kContiguous, Layout::kHeadsFirst, Layout::kPackedQkv,
-                                Layout::kInnerStride2, Layout::kBackwards}) {
+                                Layout::kHeadwiseQkv, Layout::kInnerStride2, Layout::kBackwards}) {
       PlacedTensor x(layout, dtype(), kSizes, 1);
       x.assign(input());
       const PlacedTensor out(Layout::kHeadsFirst, dtype(), kSizes, 2);
@@ -140,6 +140,25 @@ TEST_P(IdenticalTest, PositionsInAnyForm) {
       int64.data(), DType::kInt64, 3, {1, kSizes.batch, kSizes.tokens}, {0, 0, 1}, {}};
   EXPECT_EQ(rotated(rope, Positions::ids(repeated)), wanted);
   EXPECT_EQ(rotated(rope, Positions::ids(int64).on_all_axes()), wanted);
+}
+
+// Tokens that stand at one place: of the whole call, of a batch row, of a packed sequence.
+TEST_P(IdenticalTest, TokensAtOnePlace) {
+  const Rope rope = make_rope();
+  const std::vector<std::int64_t> repeated(kSizes.tokens, kFirst);
+  EXPECT_EQ(rotated(rope, Positions::at(kFirst)), rotated(rope, Positions::ids(repeated)));
+  const std::vector<std::int64_t> rows = {kFirst, -3};
+  std::vector<std::int64_t> by_row(kSizes.tokens, rows[0]);
+  by_row.resize(2 * kSizes.tokens, rows[1]);
+  EXPECT_EQ(rotated(rope, Positions::at(rows)),
+            rotated(rope, Positions::ids(ConstTensorView::contiguous(by_row.data(), DType::kInt64,
+                                                                     {1, 2, kSizes.tokens}))));
+  const std::vector<std::int64_t> boundaries = {0, 1, 1, kSizes.tokens};
+  const std::vector<std::int64_t> places = {7, -5, kFirst};
+  std::vector<std::int64_t> by_token(kSizes.tokens, kFirst);
+  by_token[0] = 7;
+  EXPECT_EQ(rotated(rope, Positions::packed_at(boundaries, places)),
+            rotated(rope, Positions::ids(by_token)));
 }
 
 // Packed sequences are rotated as each would be alone.

@@ -20,13 +20,15 @@ enum class Layout : std::uint8_t {
   kRank3,         // [tokens, heads, head_dim], batch 1
   kHeadsFirst,    // [batch, heads, tokens, head_dim] in memory
   kPackedQkv,     // the keys of [batch, tokens, 3, heads, head_dim]
+  kHeadwiseQkv,   // the keys of [batch, tokens, heads, 3, head_dim]
   kInnerStride2,  // every second element
   kBackwards,     // tokens and batch rows from the end of the memory to its beginning
 };
 
 inline std::string_view name_of(Layout layout) {
-  constexpr std::array<std::string_view, 6> kNames = {"contiguous", "rank3",        "heads_first",
-                                                      "packed_qkv", "inner_stride", "backwards"};
+  constexpr std::array<std::string_view, 7> kNames = {"contiguous", "rank3",        "heads_first",
+                                                      "packed_qkv", "headwise_qkv", "inner_stride",
+                                                      "backwards"};
   return kNames[static_cast<std::size_t>(layout)];
 }
 
@@ -41,9 +43,12 @@ struct Sizes {
 class PlacedTensor {
  public:
   /// All memory, inside the view and outside, holds numbers between 1/4 and 1 that depend on
-  /// `seed`, with either sign.
-  PlacedTensor(Layout layout, DType dtype, const Sizes& sizes, unsigned seed)
-      : sizes_(sizes), memory_(dtype, static_cast<std::size_t>(3 * sizes.count() + 2 * kMargin)) {
+  /// `seed`, with either sign. The view begins `misaligned` elements past a boundary of 16 bytes.
+  PlacedTensor(Layout layout, DType dtype, const Sizes& sizes, unsigned seed,
+               std::int64_t misaligned = 1)
+      : sizes_(sizes),
+        memory_(dtype, static_cast<std::size_t>(3 * sizes.count() + 2 * kMargin)),
+        first_(kMargin / 2 + misaligned) {
     const auto [batch, tokens, heads, head_dim] = sizes;
     const std::int64_t token = heads * head_dim;
     strides_ = {tokens * token, token, head_dim, 1};
@@ -51,6 +56,10 @@ class PlacedTensor {
     if (layout == Layout::kPackedQkv) {
       strides_ = {3 * tokens * token, 3 * token, head_dim, 1};
       first_ += token;
+    }
+    if (layout == Layout::kHeadwiseQkv) {
+      strides_ = {3 * tokens * token, 3 * token, 3 * head_dim, 1};
+      first_ += head_dim;
     }
     if (layout == Layout::kInnerStride2)
       strides_ = {2 * tokens * token, 2 * token, 2 * head_dim, 2};
@@ -103,6 +112,19 @@ class PlacedTensor {
     return places;
   }
 
+  /// The elements in that order.
+  std::vector<long double> values() const {
+    std::vector<long double> values;
+    values.reserve(static_cast<std::size_t>(sizes_.count()));
+    for (const std::size_t place : places()) {
+      values.push_back(static_cast<long double>(memory_.get(place)));
+    }
+    return values;
+  }
+
+  /// Makes all memory what snapshot() returned.
+  void restore(const reference::Elements& snapshot) { memory_ = snapshot; }
+
   /// Writes the elements of another tensor of the same sizes, whatever its layout.
   void assign(const PlacedTensor& other) {
     const auto from = other.places();
@@ -118,10 +140,10 @@ class PlacedTensor {
   }
 
  private:
-  static constexpr std::int64_t kMargin = 16;
+  static constexpr std::int64_t kMargin = 32;
   Sizes sizes_;
   reference::Elements memory_;
-  std::int64_t first_ = kMargin;
+  std::int64_t first_;
   Dims strides_{};
   TensorView view_{};
 };

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "rope/kernel.h"
+#include "rope/position_reader.h"
 
 namespace rotary {
 namespace {
@@ -71,6 +71,45 @@ TEST(Positions, OnAllAxes) {
   EXPECT_TRUE(all.same_on_all_axes());
   for (std::int64_t axis = 0; axis < 4; ++axis) {
     EXPECT_EQ(PositionReader(all).at(axis, 0, 1).integer, 5);
+  }
+}
+
+TEST(Positions, At) {
+  const Positions one = Positions::at(-7);
+  EXPECT_EQ(one.kind(), Positions::Kind::kRange);
+  EXPECT_EQ(one.step(), 0);
+  EXPECT_EQ(one.axes(), 1);
+  EXPECT_EQ(one.batch(), -1);
+  EXPECT_EQ(one.tokens(), -1);
+  EXPECT_FALSE(one.real_valued());
+  for (const std::int64_t token : {0, 1, 1000}) {
+    EXPECT_EQ(PositionReader(one).at(0, 3, token).integer, -7) << token;
+  }
+  EXPECT_EQ(Positions::range(4).step(), 1);
+
+  const std::vector<std::int64_t> rows = {10, -10};
+  const Positions by_row = Positions::at(rows);
+  EXPECT_EQ(by_row.batch(), 2);
+  EXPECT_EQ(by_row.tokens(), -1);
+  EXPECT_EQ(PositionReader(by_row).at(0, 1, 3).integer, -10);
+  EXPECT_EQ(PositionReader(by_row).at(0, 0, 3).integer, 10);
+  EXPECT_EQ(Positions::at(std::span(rows).first(0)).batch(), 0);
+  EXPECT_EQ(PositionReader(by_row.on_all_axes()).at(2, 1, 9).integer, -10);
+}
+
+TEST(Positions, PackedAt) {
+  const std::vector<std::int64_t> boundaries = {0, 2, 2, 5, 6};
+  const std::vector<std::int64_t> places = {4, 50, 100, -1};
+  const Positions packed = Positions::packed_at(boundaries, places);
+  EXPECT_EQ(packed.kind(), Positions::Kind::kPacked);
+  EXPECT_EQ(packed.step(), 0);
+  EXPECT_EQ(packed.tokens(), 6);
+  EXPECT_EQ(packed.batch(), -1);
+  EXPECT_EQ(Positions::packed(boundaries).step(), 1);
+  const std::vector<std::int64_t> expected = {4, 4, 100, 100, 100, -1};
+  PositionReader reader(packed);
+  for (const std::int64_t token : {0, 1, 2, 3, 4, 5, 4, 2, 0, 5}) {
+    EXPECT_EQ(reader.at(0, 0, token).integer, expected[static_cast<std::size_t>(token)]) << token;
   }
 }
 

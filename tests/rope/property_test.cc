@@ -44,7 +44,7 @@ struct PropertyTest : testing::Test {
   static constexpr double kTolerance = std::is_same_v<T, double> ? 4e-15 : 2e-6;
   static constexpr DType kType = std::is_same_v<T, double> ? DType::kFloat64 : DType::kFloat32;
 
-  using Call = void (Rope::*)(const TensorView&, const Positions&) const;
+  using Call = void (Rope::*)(const Operands&, const Positions&) const;
 
   static Vector<T> applied(Call call, const Rope& rope, Vector<T> x, const Point& at) {
     const auto width = static_cast<std::int64_t>(x.size());

@@ -1,0 +1,98 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/measure/clock.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <random>
+
+namespace rotary::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kShortestSampleNs = 100e3;
+/// Calls longer than this do not fit into a cache, and warming it for them is a waste of time.
+constexpr double kLongCallNs = 2e6;
+
+double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+double time_calls(const std::function<void()>& candidate, int calls) {
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < calls; ++i) candidate();
+  return ns_since(start) / calls;
+}
+
+/// Linear between neighbours; `sorted` is not empty.
+double quantile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
+}
+
+Timing summarise(std::vector<double>& samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = quantile(samples, 0.5);
+  return {median, (quantile(samples, 0.75) - quantile(samples, 0.25)) / median};
+}
+
+/// One candidate with what is known about it.
+struct Runner {
+  const std::function<void()>* candidate = nullptr;
+  int calls = 1;
+  bool warm_first = false;
+  std::vector<double> samples{};
+
+  void prepare() {
+    (*candidate)();
+    double ns = time_calls(*candidate, 1);
+    // A first look at a call of a microsecond is mostly the clock; look again, longer.
+    if (ns < kShortestSampleNs) ns = time_calls(*candidate, 16);
+    ns = std::max(ns, 1.0);
+    calls = static_cast<int>(std::ceil(kShortestSampleNs / ns));
+    warm_first = ns < kLongCallNs;
+  }
+
+  void sample() {
+    if (warm_first) (*candidate)();
+    samples.push_back(time_calls(*candidate, calls));
+  }
+};
+
+}  // namespace
+
+std::vector<Timing> time_in_turns(const std::vector<std::function<void()>>& candidates,
+                                  const Effort& effort,
+                                  const std::function<void(double)>& progress) {
+  const Clock::time_point start = Clock::now();
+  std::vector<Runner> runners(candidates.size());
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    runners[i].candidate = &candidates[i];
+    runners[i].prepare();
+  }
+
+  std::mt19937 random;  // the same order in every run
+  std::vector<std::size_t> order(runners.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (int repetition = 0; repetition < effort.most; ++repetition) {
+    const double spent = ns_since(start) * 1e-9 / std::max(effort.seconds, 1e-9);
+    if (repetition >= effort.fewest && spent >= 1.0) break;
+    const double done = static_cast<double>(repetition) / effort.most;
+    if (progress) progress(std::min(1.0, std::max(done, spent)));
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) runners[i].sample();
+  }
+
+  std::vector<Timing> timings;
+  for (Runner& runner : runners) timings.push_back(summarise(runner.samples));
+  return timings;
+}
+
+}  // namespace rotary::measure

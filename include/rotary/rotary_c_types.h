@@ -1,0 +1,271 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// The structs of the C API, and what fills them. Include rotary_c.h, which has the functions.
+///
+///   const int64_t shape[] = {tokens, heads, 128};
+///   rotary_tensor q = rotary_tensor_contiguous(data, ROTARY_DTYPE_FLOAT32, 3, shape);
+///   rotary_positions positions = rotary_positions_range(4096);
+///   rotary_head_layout layout = rotary_head_layout_init(128, ROTARY_PAIRING_HALF);
+///   rotary_rope_options options = rotary_rope_options_init();
+///   options.precision = ROTARY_PRECISION_REFERENCE;
+///
+/// Each begins with its size, and zero means "not given". A program built against an older rotary
+/// has shorter structs: what they lack counts as zero. Of a longer one, what the library does not
+/// know must be zero.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// NOLINTBEGIN: C, also where a C++ tool reads it.
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Tensors and positions ----------------------------------------------------------------------
+
+typedef int32_t rotary_dtype;  // required: 0 is refused
+enum {
+  ROTARY_DTYPE_FLOAT16 = 1,
+  ROTARY_DTYPE_BFLOAT16 = 2,
+  ROTARY_DTYPE_FLOAT32 = 3,
+  ROTARY_DTYPE_FLOAT64 = 4,
+  ROTARY_DTYPE_INT32 = 5,
+  ROTARY_DTYPE_INT64 = 6,
+};
+
+enum { ROTARY_DEVICE_CPU = 0, ROTARY_DEVICE_CUDA = 1 };
+
+#define ROTARY_MAX_RANK 4
+
+/// A view of memory that the caller owns. Strides count elements; 0 repeats, a negative one runs
+/// backwards. Tensors that a function takes as `in` are only read. In an array of tensors all have
+/// the same struct_size.
+typedef struct rotary_tensor {
+  uint32_t struct_size;
+  rotary_dtype dtype;
+  void* data;
+  int32_t rank;
+  int32_t device_type;
+  int32_t device_index;
+  uint32_t reserved;
+  int64_t shape[ROTARY_MAX_RANK];
+  int64_t strides[ROTARY_MAX_RANK];
+} rotary_tensor;
+
+/// Row-major and without gaps, on the CPU. A rank that is too large is refused where it is used.
+static inline rotary_tensor rotary_tensor_contiguous(void* data, rotary_dtype dtype, int32_t rank,
+                                                     const int64_t* shape) {
+  rotary_tensor x = {sizeof(rotary_tensor), dtype, data, rank, 0, 0, 0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+  uint64_t stride = 1;
+  for (int32_t i = rank <= ROTARY_MAX_RANK ? rank : 0; i-- > 0;) {
+    x.shape[i] = shape[i];
+    x.strides[i] = (int64_t)stride;
+    stride *= (uint64_t)shape[i];
+  }
+  return x;
+}
+
+typedef int32_t rotary_positions_kind;
+enum {
+  ROTARY_POSITIONS_RANGE = 1,      // token t at start + t, or at first[batch row] + t
+  ROTARY_POSITIONS_AT = 2,         // every token at start, or at first[batch row]
+  ROTARY_POSITIONS_IDS = 3,        // one position a token and axis
+  ROTARY_POSITIONS_PACKED = 4,     // sequences end to end, each counting from first[s], or from 0
+  ROTARY_POSITIONS_PACKED_AT = 5,  // every token of sequence s at first[s]
+};
+
+/// Where each token stands, as positions.h has it. What the kind does not use must be zero.
+typedef struct rotary_positions {
+  uint32_t struct_size;
+  rotary_positions_kind kind;
+  int32_t on_all_axes;  // 1: the same position on every axis of the rope, as text has in M-RoPE
+  uint32_t reserved;
+  int64_t start;
+  const int64_t* first;
+  int64_t num_first;
+  const int64_t* boundaries;  // 0, ..., tokens: one more than there are sequences
+  int64_t num_boundaries;
+  const rotary_tensor* ids;  // int32, int64, float32 or float64:
+                             // [tokens], [axes, tokens] or [axes, batch, tokens]
+} rotary_positions;
+
+static inline rotary_positions rotary_positions_range(int64_t start) {
+  rotary_positions p = {
+      sizeof(rotary_positions), ROTARY_POSITIONS_RANGE, 0, 0, start, NULL, 0, NULL, 0, NULL};
+  return p;
+}
+/// One entry a batch row.
+static inline rotary_positions rotary_positions_range_rows(const int64_t* first, int64_t rows) {
+  rotary_positions p = rotary_positions_range(0);
+  p.first = first;
+  p.num_first = rows;
+  return p;
+}
+static inline rotary_positions rotary_positions_at(int64_t position) {
+  rotary_positions p = rotary_positions_range(position);
+  p.kind = ROTARY_POSITIONS_AT;
+  return p;
+}
+static inline rotary_positions rotary_positions_at_rows(const int64_t* position, int64_t rows) {
+  rotary_positions p = rotary_positions_range_rows(position, rows);
+  p.kind = ROTARY_POSITIONS_AT;
+  return p;
+}
+static inline rotary_positions rotary_positions_ids(const rotary_tensor* ids) {
+  rotary_positions p = rotary_positions_range(0);
+  p.kind = ROTARY_POSITIONS_IDS;
+  p.ids = ids;
+  return p;
+}
+/// `boundaries` has sequences + 1 entries; `first` has one a sequence, or is NULL: all from 0.
+static inline rotary_positions rotary_positions_packed(const int64_t* boundaries, int64_t sequences,
+                                                       const int64_t* first) {
+  rotary_positions p = rotary_positions_range_rows(first, first != NULL ? sequences : 0);
+  p.kind = ROTARY_POSITIONS_PACKED;
+  p.boundaries = boundaries;
+  p.num_boundaries = sequences + 1;
+  return p;
+}
+static inline rotary_positions rotary_positions_packed_at(const int64_t* boundaries,
+                                                          int64_t sequences,
+                                                          const int64_t* position) {
+  rotary_positions p = rotary_positions_packed(boundaries, sequences, position);
+  p.kind = ROTARY_POSITIONS_PACKED_AT;
+  return p;
+}
+
+// ---- What a rope is made of ---------------------------------------------------------------------
+
+/// Which two elements of a head form one rotated pair (pair numbers; head_dim 8, rotary_dim 6).
+typedef int32_t rotary_pairing;
+enum {
+  ROTARY_PAIRING_INTERLEAVED = 1,  // [0 0 1 1 2 2 - -]   RoFormer, GPT-J, Llama as Meta stores it
+  ROTARY_PAIRING_HALF = 2,         // [0 1 2 0 1 2 - -]   GPT-NeoX, Llama on Hugging Face
+};
+
+/// Where the rotated pairs lie inside a head; the rest of it is left as it is, or copied.
+typedef struct rotary_head_layout {
+  uint32_t struct_size;
+  rotary_pairing pairing;         // required: there is no default, 0 is refused
+  rotary_pairing output_pairing;  // the layout written; 0: the one read
+  uint32_t reserved;
+  int64_t head_dim;
+  int64_t rotary_offset;
+} rotary_head_layout;
+
+/// 0 and 0 for a struct that the library is to fill.
+static inline rotary_head_layout rotary_head_layout_init(int64_t head_dim, rotary_pairing pairing) {
+  rotary_head_layout layout = {sizeof(rotary_head_layout), pairing, 0, 0, head_dim, 0};
+  return layout;
+}
+
+/// How fast each pair turns, as frequencies.h has it.
+typedef struct rotary_frequencies {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t pairs;
+  int64_t axes;
+  const double* values;  // [pairs x axes], row-major, radians per unit of position
+  double scale;          // multiplies cos and sin
+  double softmax_scale;  // for attention to apply; the rotation does not
+  const double* growth;  // NULL, or [pairs x axes] (xPos)
+  double growth_origin;
+} rotary_frequencies;
+
+/// NULL, 0 and 0 for a struct that the library is to fill.
+static inline rotary_frequencies rotary_frequencies_init(const double* values, int64_t pairs,
+                                                         int64_t axes) {
+  rotary_frequencies f = {sizeof(rotary_frequencies), 0, pairs, axes, values, 1.0, 1.0, NULL, 0.0};
+  return f;
+}
+
+/// Calls task(task_context, 0) ... task(task_context, tasks - 1), each once, in any order, on any
+/// threads, and returns when all have returned.
+typedef void (*rotary_task)(void* task_context, int32_t index);
+typedef void (*rotary_parallel_for)(void* context, int32_t tasks, rotary_task task,
+                                    void* task_context);
+
+/// Who does the work: see threads.h. Results are the same, bit for bit, for all.
+typedef struct rotary_threads {
+  uint32_t struct_size;
+  int32_t count;                     // 0: as OpenMP would; 1: the calling thread alone
+  rotary_parallel_for parallel_for;  // NULL: OpenMP's threads
+  void* context;                     // handed to parallel_for; outlives the handle made with it
+} rotary_threads;
+
+static inline rotary_threads rotary_threads_init(int32_t count) {
+  rotary_threads threads = {sizeof(rotary_threads), count, NULL, NULL};
+  return threads;
+}
+
+enum { ROTARY_PRECISION_EXACT = 0, ROTARY_PRECISION_REFERENCE = 1 };
+enum { ROTARY_CACHE_NONE = 0, ROTARY_CACHE_ALL = 1, ROTARY_CACHE_HYBRID = 2 };
+
+/// The RopeOptions of rope.h.
+typedef struct rotary_rope_options {
+  uint32_t struct_size;
+  int32_t precision;
+  int32_t cache_policy;
+  uint32_t reserved;
+  int64_t cache_positions;
+  const rotary_threads* threads;  // NULL: as OpenMP would
+} rotary_rope_options;
+
+static inline rotary_rope_options rotary_rope_options_init(void) {
+  rotary_rope_options options = {sizeof(rotary_rope_options), 0, 0, 0, 0, NULL};
+  return options;
+}
+
+// ---- What calls give back -----------------------------------------------------------------------
+
+/// One rotation of a model, filled by the library. Its frequencies and scale, which may depend on
+/// the context in use, are those of the rope made from it: rotary_rope_get_frequencies().
+typedef struct rotary_model_rope {
+  uint32_t struct_size;
+  int32_t depends_on_context;  // 1: other frequencies for other contexts (dynamic NTK, LongRoPE)
+  const char* name;            // "default", "full_attention", "vision.default", ...
+  const char* scaling;         // "default", "linear", "yarn", "llama3", ...
+  int64_t rotary_dim;
+  double theta;
+  const rotary_head_layout* layout;
+  const char* const* axes;  // names in the order in which positions are given: "t", "h", "w"
+  int64_t num_axes;
+  const int64_t* layers;  // that use it; none where the file does not tell them apart
+  int64_t num_layers;
+  int64_t trained_context;     // positions seen in training; 0: not known
+  int64_t extended_context;    // positions that the model is meant to work with; 0: not known
+  const char* const* assumed;  // what the file does not say, with the default that was used
+  int64_t num_assumed;
+  const char* const* warnings;  // what contradicts itself or is ignored
+  int64_t num_warnings;
+} rotary_model_rope;
+
+static inline rotary_model_rope rotary_model_rope_init(void) {
+  rotary_model_rope rope;
+  memset(&rope, 0, sizeof(rope));
+  rope.struct_size = sizeof(rope);
+  return rope;
+}
+
+/// What rotary_rope_gradient writes besides the gradients of tensors; NULL: not wanted.
+typedef struct rotary_gradients {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double* frequencies;  // [pairs x axes]
+  int64_t num_frequencies;
+  const rotary_tensor* positions;  // float64 [axes, batch, tokens], or [axes, tokens] if shared
+  double* scale;
+} rotary_gradients;
+
+static inline rotary_gradients rotary_gradients_init(void) {
+  rotary_gradients gradients = {sizeof(rotary_gradients), 0, NULL, 0, NULL, NULL};
+  return gradients;
+}
+
+#ifdef __cplusplus
+}
+#endif
+// NOLINTEND

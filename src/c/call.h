@@ -1,0 +1,102 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What surrounds every call of the C API: nothing is thrown through it, NULL and structs of another
+// version are met here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "rotary/rotary_c.h"
+#include "support/message.h"
+
+namespace rotary::c_api {
+
+/// The call under way; it knows the name of its function, for errors.
+class Call {
+ public:
+  explicit Call(const char* function) noexcept : function_(function) {}
+
+  template <typename... Args>
+  [[noreturn]] void reject(const Args&... args) const {
+    internal::reject("[", function_, "] ", args...);
+  }
+
+  /// What the pointer points to. Throws for NULL.
+  template <typename T>
+  T& need(T* pointer, std::string_view name) const {
+    if (pointer == nullptr) reject(name, " must not be NULL");
+    return *pointer;
+  }
+
+  /// The caller's struct in this library's size: what it lacks is zero. Throws for NULL, a
+  /// struct_size that no version has, and fields that this version does not know.
+  template <typename T>
+  T read(const T* given, std::string_view name) const {
+    T value{};
+    copy_in(given, name, &value, sizeof(T), alignof(T));
+    if constexpr (requires { value.reserved; }) {
+      if (value.reserved != 0) reject(name, ".reserved must be 0, got ", value.reserved);
+    }
+    return value;
+  }
+
+  /// Element `index` of an array of the caller's structs, whose first element has `struct_size`.
+  template <typename T>
+  T read_at(const T* array, std::size_t index, std::uint32_t struct_size,
+            std::string_view name) const {
+    const void* at = reinterpret_cast<const std::byte*>(array) + index * struct_size;
+    const T value = read(static_cast<const T*>(at), name);
+    if (value.struct_size != struct_size) {
+      reject(name, ".struct_size must be that of the first of its array, ", struct_size, ", got ",
+             value.struct_size);
+    }
+    return value;
+  }
+
+  /// Fills as much of the caller's struct as it has; struct_size stays. Throws as read() does.
+  template <typename T>
+  void write(T value, T* to, std::string_view name) const {
+    value.struct_size = read(to, name).struct_size;
+    copy_out(&value, to, sizeof(T));
+  }
+
+  /// `value` of `name`.`field`, which must be one of `lowest` ... `highest`.
+  std::int32_t choose(std::int32_t value, std::int32_t lowest, std::int32_t highest,
+                      std::string_view name, std::string_view field = {}) const;
+
+ private:
+  void copy_in(const void* given, std::string_view name, void* value, std::size_t size,
+               std::size_t alignment) const;
+  static void copy_out(const void* value, void* to, std::size_t size) noexcept;
+
+  const char* function_;
+};
+
+/// Runs body(state, call). What it throws becomes the status and rotary_last_error(). The only try
+/// and catch of the C API.
+rotary_status guard(const char* function, void (*body)(const void* state, const Call& call),
+                    const void* state) noexcept;
+
+/// The same for a lambda.
+template <typename Body>
+rotary_status guard(const char* function, const Body& body) noexcept {
+  const auto run = [](const void* state, const Call& call) {
+    (*static_cast<const Body*>(state))(call);
+  };
+  return guard(function, run, &body);
+}
+
+/// guard() for a function that makes a handle: *handle is NULL unless it succeeds.
+template <typename Handle, typename Body>
+rotary_status guard_new(const char* function, Handle** handle, std::string_view name,
+                        const Body& body) noexcept {
+  return guard(function, [&](const Call& call) {
+    call.need(handle, name) = nullptr;
+    *handle = body(call);
+  });
+}
+
+}  // namespace rotary::c_api

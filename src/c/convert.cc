@@ -1,0 +1,223 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "c/convert.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace rotary::c_api {
+namespace {
+
+// Enumerations count alike in both languages, from 0 or from 1.
+static_assert(static_cast<int>(DType::kFloat16) + 1 == ROTARY_DTYPE_FLOAT16);
+static_assert(static_cast<int>(DType::kInt64) + 1 == ROTARY_DTYPE_INT64);
+static_assert(static_cast<int>(Pairing::kInterleaved) + 1 == ROTARY_PAIRING_INTERLEAVED);
+static_assert(static_cast<int>(Pairing::kHalf) + 1 == ROTARY_PAIRING_HALF);
+static_assert(static_cast<int>(Precision::kReference) == ROTARY_PRECISION_REFERENCE);
+static_assert(static_cast<int>(CachePolicy::kAll) == ROTARY_CACHE_ALL);
+static_assert(static_cast<int>(CachePolicy::kHybrid) == ROTARY_CACHE_HYBRID);
+static_assert(static_cast<int>(DeviceType::kCuda) == ROTARY_DEVICE_CUDA);
+static_assert(kMaxRank == ROTARY_MAX_RANK);
+
+std::optional<Pairing> to_pairing(const Call& call, rotary_pairing given, std::string_view field) {
+  if (call.choose(given, 0, ROTARY_PAIRING_HALF, "layout", field) == 0) return std::nullopt;
+  return static_cast<Pairing>(given - 1);
+}
+
+rotary_pairing from_pairing(Pairing pairing) noexcept { return static_cast<int>(pairing) + 1; }
+
+TensorView view_of(const Call& call, const rotary_tensor& tensor, std::string_view name) {
+  TensorView view;
+  view.data = tensor.data;
+  view.dtype = static_cast<DType>(
+      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_INT64, name, "dtype") - 1);
+  view.rank = tensor.rank;
+  for (std::size_t i = 0; i < kMaxRank; ++i) {
+    view.shape[i] = tensor.shape[i];
+    view.strides[i] = tensor.strides[i];
+  }
+  view.device = {static_cast<DeviceType>(call.choose(tensor.device_type, ROTARY_DEVICE_CPU,
+                                                     ROTARY_DEVICE_CUDA, name, "device_type")),
+                 tensor.device_index};
+  return view;
+}
+
+std::span<const std::int64_t> list_of(const Call& call, const std::int64_t* values,
+                                      std::int64_t count, std::string_view name,
+                                      std::string_view field) {
+  if (count < 0) {
+    call.reject("the length of ", name, ".", field, " must not be negative, got ", count);
+  }
+  if (count > 0 && values == nullptr) call.reject(name, ".", field, " must not be NULL");
+  return {values, static_cast<std::size_t>(count)};
+}
+
+extern "C" {
+static void run_task(void* task_context, std::int32_t index) {
+  (**static_cast<const std::function<void(int)>**>(task_context))(index);
+}
+}
+
+}  // namespace
+
+HeadLayout to_layout(const Call& call, const rotary_head_layout* given) {
+  const rotary_head_layout layout = call.read(given, "layout");
+  return {.head_dim = layout.head_dim,
+          .rotary_offset = layout.rotary_offset,
+          .pairing = to_pairing(call, layout.pairing, "pairing"),
+          .output_pairing = to_pairing(call, layout.output_pairing, "output_pairing")};
+}
+
+rotary_head_layout from_layout(const HeadLayout& layout) noexcept {
+  rotary_head_layout result = rotary_head_layout_init(layout.head_dim, 0);
+  result.rotary_offset = layout.rotary_offset;
+  if (layout.pairing) result.pairing = from_pairing(*layout.pairing);
+  result.output_pairing =
+      layout.output_pairing ? from_pairing(*layout.output_pairing) : result.pairing;
+  return result;
+}
+
+Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
+                           std::int64_t head_dim) {
+  const rotary_frequencies f = call.read(given, "frequencies");
+  Frequencies result{.pairs = f.pairs,
+                     .axes = f.axes,
+                     .scale = f.scale,
+                     .softmax_scale = f.softmax_scale,
+                     .growth_origin = f.growth_origin};
+  constexpr std::int64_t kMostAxes = 16;  // as Rope
+  if (f.pairs < 1 || f.pairs > head_dim / 2 || f.axes < 1 || f.axes > kMostAxes) return result;
+  const auto size = f.pairs * f.axes;
+  result.values.assign(&call.need(f.values, "frequencies.values"), f.values + size);
+  if (f.growth != nullptr) result.growth.assign(f.growth, f.growth + size);
+  return result;
+}
+
+rotary_frequencies from_frequencies(const Frequencies& f) noexcept {
+  rotary_frequencies result = rotary_frequencies_init(f.values.data(), f.pairs, f.axes);
+  result.scale = f.scale;
+  result.softmax_scale = f.softmax_scale;
+  result.growth = f.growth.empty() ? nullptr : f.growth.data();
+  result.growth_origin = f.growth_origin;
+  return result;
+}
+
+rotary_threads read_threads(const Call& call, const rotary_threads* given) {
+  if (given == nullptr) return rotary_threads_init(0);
+  rotary_threads threads = call.read(given, "threads");
+  threads.struct_size = sizeof(rotary_threads);
+  return threads;
+}
+
+Threads to_threads(const rotary_threads& threads) {
+  Threads result{.count = threads.count};
+  if (threads.parallel_for != nullptr) {
+    result.run = [run = threads.parallel_for, context = threads.context](
+                     int tasks, const std::function<void(int)>& task) {
+      const std::function<void(int)>* pointer = &task;
+      run(context, tasks, run_task, &pointer);
+    };
+  }
+  return result;
+}
+
+Options to_options(const Call& call, const rotary_rope_options* given) {
+  const rotary_rope_options options =
+      given == nullptr ? rotary_rope_options_init() : call.read(given, "options");
+  Options result{.threads = read_threads(call, options.threads)};
+  result.rope.precision =
+      static_cast<Precision>(call.choose(options.precision, ROTARY_PRECISION_EXACT,
+                                         ROTARY_PRECISION_REFERENCE, "options", "precision"));
+  result.rope.cache = {
+      .policy = static_cast<CachePolicy>(call.choose(
+          options.cache_policy, ROTARY_CACHE_NONE, ROTARY_CACHE_HYBRID, "options", "cache_policy")),
+      .positions = options.cache_positions};
+  result.rope.threads = to_threads(result.threads);
+  return result;
+}
+
+TensorView to_tensor(const Call& call, const rotary_tensor* given, std::string_view name) {
+  return view_of(call, call.read(given, name), name);
+}
+
+TensorArray::TensorArray(const Call& call, const rotary_tensor* array, std::string_view name)
+    : call_(call), array_(array), struct_size_(call.read(array, name).struct_size), name_(name) {}
+
+std::string TensorArray::name_of(std::size_t index) const {
+  std::string name(name_);  // short: not allocated
+  return name.append("[").append(std::to_string(index)).append("]");
+}
+
+rotary_tensor TensorArray::read(std::size_t index) const {
+  return call_.read_at(array_, index, struct_size_, name_of(index));
+}
+
+TensorView TensorArray::operator[](std::size_t index) const {
+  return view_of(call_, read(index), name_of(index));
+}
+
+TensorView TensorArray::if_given(std::size_t index) const {
+  const rotary_tensor tensor = read(index);
+  return tensor.data == nullptr ? TensorView{} : view_of(call_, tensor, name_of(index));
+}
+
+std::size_t check_count(const Call& call, std::int64_t count) {
+  if (count < 0 || count > kMaxOperands) {
+    call.reject("count must be 0 to ", kMaxOperands, " tensors, got ", count);
+  }
+  return static_cast<std::size_t>(count);
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what is used
+OperandList::OperandList(const Call& call, const rotary_tensor* in, const rotary_tensor* out,
+                         std::int64_t count)
+    : size_(check_count(call, count)) {
+  if (size_ == 0) return;
+  const TensorArray from(call, in, "in");
+  const TensorArray to(call, out != nullptr ? out : in, out != nullptr ? "out" : "in");
+  for (std::size_t i = 0; i < size_; ++i) std::construct_at(list_ + i, from[i], to[i]);
+}
+
+Positions to_positions(const Call& call, const rotary_positions* given, std::string_view name) {
+  const rotary_positions p = call.read(given, name);
+  call.choose(p.kind, ROTARY_POSITIONS_RANGE, ROTARY_POSITIONS_PACKED_AT, name, "kind");
+  const bool all = call.choose(p.on_all_axes, 0, 1, name, "on_all_axes") == 1;
+
+  const bool packed = p.kind == ROTARY_POSITIONS_PACKED || p.kind == ROTARY_POSITIONS_PACKED_AT;
+  const bool ids = p.kind == ROTARY_POSITIONS_IDS;
+  const auto unused = [&](bool is_given, std::string_view field) {
+    if (is_given) call.reject(name, ".", field, " does not belong to kind ", p.kind);
+  };
+  unused(!packed && (p.boundaries != nullptr || p.num_boundaries != 0), "boundaries");
+  unused(!ids && p.ids != nullptr, "ids");
+  unused(ids && (p.first != nullptr || p.num_first != 0), "first");
+  unused((packed || ids) && p.start != 0, "start");
+
+  const auto first = list_of(call, p.first, p.num_first, name, "first");
+  const bool by_row = !first.empty() || p.first != nullptr;
+  if (by_row && p.start != 0) call.reject(name, ".start must be 0 where first is given");
+  const auto boundaries = list_of(call, p.boundaries, p.num_boundaries, name, "boundaries");
+
+  const auto made = [&] {
+    switch (p.kind) {
+      case ROTARY_POSITIONS_RANGE:
+        return by_row ? Positions::range(first) : Positions::range(p.start);
+      case ROTARY_POSITIONS_AT:
+        return by_row ? Positions::at(first) : Positions::at(p.start);
+      case ROTARY_POSITIONS_IDS: {
+        const std::string ids_name = std::string(name).append(".ids");  // short: not allocated
+        return Positions::ids(ConstTensorView(to_tensor(call, p.ids, ids_name)));
+      }
+      case ROTARY_POSITIONS_PACKED:
+        return Positions::packed(boundaries, first);
+      default:
+        return Positions::packed_at(boundaries, first);
+    }
+  }();
+  return all ? made.on_all_axes() : made;
+}
+
+}  // namespace rotary::c_api

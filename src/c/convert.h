@@ -1,0 +1,84 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Structs of the C API to those of the C++ API and back. Checked here is only what C alone can get
+// wrong: NULL, versions, numbers that are no enumerator. The C++ API checks the rest, in its words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "c/call.h"
+#include "rotary/operands.h"
+#include "rotary/pairing.h"
+#include "rotary/positions.h"
+#include "rotary/rope.h"
+#include "rotary/tensor.h"
+#include "rotary/threads.h"
+
+namespace rotary::c_api {
+
+HeadLayout to_layout(const Call& call, const rotary_head_layout* given);
+/// With the output pairing filled in.
+rotary_head_layout from_layout(const HeadLayout& layout) noexcept;
+
+/// More pairs than a head of head_dim has are not copied: Rope refuses them.
+Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
+                           std::int64_t head_dim);
+/// Points into the argument.
+rotary_frequencies from_frequencies(const Frequencies& frequencies) noexcept;
+
+/// NULL: the defaults.
+rotary_threads read_threads(const Call& call, const rotary_threads* given);
+Threads to_threads(const rotary_threads& threads);
+
+/// NULL: the defaults. `threads` has been read from given->threads.
+struct Options {
+  RopeOptions rope{};
+  rotary_threads threads{};
+};
+Options to_options(const Call& call, const rotary_rope_options* given);
+
+TensorView to_tensor(const Call& call, const rotary_tensor* given, std::string_view name);
+
+/// An array of the caller's tensors, read one by one.
+class TensorArray {
+ public:
+  TensorArray(const Call& call, const rotary_tensor* array, std::string_view name);
+  TensorView operator[](std::size_t index) const;
+  /// No view where the tensor has no memory, whatever else it says.
+  TensorView if_given(std::size_t index) const;
+
+ private:
+  rotary_tensor read(std::size_t index) const;
+  std::string name_of(std::size_t index) const;
+
+  const Call& call_;
+  const rotary_tensor* array_;
+  std::uint32_t struct_size_;
+  std::string_view name_;
+};
+
+/// Throws unless there is room for so many tensors in one call.
+std::size_t check_count(const Call& call, std::int64_t count);
+
+/// The operands of a call, without allocation. `out` NULL: in place.
+class OperandList {
+ public:
+  OperandList(const Call& call, const rotary_tensor* in, const rotary_tensor* out,
+              std::int64_t count);
+  std::span<const Operand> list() const noexcept { return {list_, size_}; }
+
+ private:
+  std::size_t size_ = 0;
+  union {  // not initialised: an Operand has no default constructor
+    Operand list_[kMaxOperands];
+  };
+};
+
+Positions to_positions(const Call& call, const rotary_positions* given, std::string_view name);
+
+}  // namespace rotary::c_api

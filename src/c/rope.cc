@@ -1,0 +1,195 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rotary/rope.h"
+
+#include <array>
+#include <utility>
+
+#include "c/call.h"
+#include "c/convert.h"
+#include "c/handles.h"
+#include "rotary/rotary_c.h"
+
+namespace {
+
+using rotary::Frequencies;
+using rotary::HeadLayout;
+using rotary::Operands;
+using rotary::Positions;
+using rotary::Rope;
+using rotary::c_api::Call;
+using rotary::c_api::from_frequencies;
+using rotary::c_api::from_layout;
+using rotary::c_api::guard;
+using rotary::c_api::guard_new;
+using rotary::c_api::OperandList;
+using rotary::c_api::TensorArray;
+using rotary::c_api::to_layout;
+using rotary::c_api::to_threads;
+
+using RopeMethod = void (Rope::*)(const Operands&, const Positions&) const;
+
+rotary_status apply(const char* function, RopeMethod method, const rotary_rope* rope,
+                    const rotary_tensor* in, const rotary_tensor* out, std::int64_t count,
+                    const rotary_positions* positions, std::string_view positions_name) {
+  return guard(function, [&](const Call& call) {
+    const Rope& by = call.need(rope, "rope").rope;
+    const OperandList operands(call, in, out, count);
+    (by.*method)(operands.list(), to_positions(call, positions, positions_name));
+  });
+}
+
+rotary_rope* make_rope(const Call& call, Frequencies frequencies, const HeadLayout& layout,
+                       const rotary_rope_options* options) {
+  const auto [rope_options, threads] = to_options(call, options);
+  return new rotary_rope{Rope(std::move(frequencies), layout, rope_options), threads};
+}
+
+}  // namespace
+
+// ---- Made and freed -----------------------------------------------------------------------------
+
+rotary_status rotary_rope_from_model(const rotary_model* model, const char* name, int64_t context,
+                                     const rotary_rope_options* options, rotary_rope** rope) {
+  return guard_new(__func__, rope, "rope", [&](const Call& call) {
+    const rotary::ModelRope& found = call.need(model, "model").model.rope(name ? name : "");
+    const auto [rope_options, threads] = to_options(call, options);
+    return new rotary_rope{found.make_rope(context, rope_options), threads};
+  });
+}
+
+rotary_status rotary_rope_from_frequencies(const rotary_frequencies* frequencies,
+                                           const rotary_head_layout* layout,
+                                           const rotary_rope_options* options, rotary_rope** rope) {
+  return guard_new(__func__, rope, "rope", [&](const Call& call) {
+    const HeadLayout head = to_layout(call, layout);
+    return make_rope(call, to_frequencies(call, frequencies, head.head_dim), head, options);
+  });
+}
+
+rotary_status rotary_rope_from_theta(int64_t rotary_dim, double theta,
+                                     const rotary_head_layout* layout,
+                                     const rotary_rope_options* options, rotary_rope** rope) {
+  return guard_new(__func__, rope, "rope", [&](const Call& call) {
+    return make_rope(call, rotary::make_frequencies({.rotary_dim = rotary_dim, .theta = theta}),
+                     to_layout(call, layout), options);
+  });
+}
+
+rotary_status rotary_rope_with_threads(const rotary_rope* rope, const rotary_threads* threads,
+                                       rotary_rope** result) {
+  return guard_new(__func__, result, "result", [&](const Call& call) {
+    call.need(threads, "threads");
+    const rotary_threads read = read_threads(call, threads);
+    return new rotary_rope{call.need(rope, "rope").rope.with_threads(to_threads(read)), read};
+  });
+}
+
+rotary_status rotary_rope_with_inverse_growth(const rotary_rope* rope, rotary_rope** result) {
+  return guard_new(__func__, result, "result", [&](const Call& call) {
+    const auto& [from, threads] = call.need(rope, "rope");
+    return new rotary_rope{
+        Rope(with_inverse_growth(from.frequencies()), from.layout(), from.options()), threads};
+  });
+}
+
+void rotary_rope_free(rotary_rope* rope) { delete rope; }
+
+// ---- What it is made of -------------------------------------------------------------------------
+
+rotary_status rotary_rope_get_frequencies(const rotary_rope* rope,
+                                          rotary_frequencies* frequencies) {
+  return guard(__func__, [&](const Call& call) {
+    call.write(from_frequencies(call.need(rope, "rope").rope.frequencies()), frequencies,
+               "frequencies");
+  });
+}
+
+rotary_status rotary_rope_get_layout(const rotary_rope* rope, rotary_head_layout* layout) {
+  return guard(__func__, [&](const Call& call) {
+    call.write(from_layout(call.need(rope, "rope").rope.layout()), layout, "layout");
+  });
+}
+
+rotary_status rotary_rope_get_options(const rotary_rope* rope, rotary_rope_options* options) {
+  return guard(__func__, [&](const Call& call) {
+    const rotary::RopeOptions& from = call.need(rope, "rope").rope.options();
+    rotary_rope_options result = rotary_rope_options_init();
+    result.precision = static_cast<std::int32_t>(from.precision);
+    result.cache_policy = static_cast<std::int32_t>(from.cache.policy);
+    result.cache_positions = from.cache.positions;
+    result.threads = &rope->threads;
+    call.write(result, options, "options");
+  });
+}
+
+// ---- Rotation -----------------------------------------------------------------------------------
+
+rotary_status rotary_rope_rotate(const rotary_rope* rope, const rotary_tensor* in,
+                                 const rotary_tensor* out, int64_t count,
+                                 const rotary_positions* positions) {
+  return apply(__func__, &Rope::rotate, rope, in, out, count, positions, "positions");
+}
+
+rotary_status rotary_rope_unrotate(const rotary_rope* rope, const rotary_tensor* in,
+                                   const rotary_tensor* out, int64_t count,
+                                   const rotary_positions* positions) {
+  return apply(__func__, &Rope::unrotate, rope, in, out, count, positions, "positions");
+}
+
+rotary_status rotary_rope_adjoint(const rotary_rope* rope, const rotary_tensor* in,
+                                  const rotary_tensor* out, int64_t count,
+                                  const rotary_positions* positions) {
+  return apply(__func__, &Rope::adjoint, rope, in, out, count, positions, "positions");
+}
+
+rotary_status rotary_rope_shift(const rotary_rope* rope, const rotary_tensor* in,
+                                const rotary_tensor* out, int64_t count,
+                                const rotary_positions* delta) {
+  return apply(__func__, &Rope::shift, rope, in, out, count, delta, "delta");
+}
+
+rotary_status rotary_rope_rerotate(const rotary_rope* from, const rotary_rope* to,
+                                   const rotary_tensor* in, const rotary_tensor* out, int64_t count,
+                                   const rotary_positions* positions) {
+  return guard(__func__, [&](const Call& call) {
+    const Rope& old_rope = call.need(from, "from").rope;
+    const Rope& new_rope = call.need(to, "to").rope;
+    const OperandList operands(call, in, out, count);
+    rotary::rerotate(operands.list(), old_rope, new_rope,
+                     to_positions(call, positions, "positions"));
+  });
+}
+
+rotary_status rotary_rope_gradient(const rotary_rope* rope, const rotary_tensor* in,
+                                   const rotary_tensor* grad_out, const rotary_tensor* grad_in,
+                                   int64_t count, const rotary_positions* positions,
+                                   const rotary_gradients* gradients) {
+  return guard(__func__, [&](const Call& call) {
+    const Rope& by = call.need(rope, "rope").rope;
+    std::array<rotary::GradientOperand, rotary::kMaxOperands> operands{};
+    const std::size_t size = check_count(call, count);
+    for (std::size_t i = 0; i < size; ++i) {
+      operands[i].in = TensorArray(call, in, "in")[i];
+      operands[i].grad_out = TensorArray(call, grad_out, "grad_out")[i];
+      if (grad_in != nullptr)
+        operands[i].grad_in = TensorArray(call, grad_in, "grad_in").if_given(i);
+    }
+    rotary::ParameterGradients parameters{};
+    if (gradients != nullptr) {
+      const rotary_gradients wanted = call.read(gradients, "gradients");
+      if (wanted.num_frequencies < 0) {
+        call.reject("gradients.num_frequencies must not be negative, got ", wanted.num_frequencies);
+      }
+      if (wanted.num_frequencies > 0) call.need(wanted.frequencies, "gradients.frequencies");
+      parameters.frequencies = {wanted.frequencies,
+                                static_cast<std::size_t>(wanted.num_frequencies)};
+      if (wanted.positions != nullptr) {
+        parameters.positions = to_tensor(call, wanted.positions, "gradients.positions");
+      }
+      parameters.scale = wanted.scale;
+    }
+    by.gradient({operands.data(), size}, to_positions(call, positions, "positions"), parameters);
+  });
+}

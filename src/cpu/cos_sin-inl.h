@@ -1,0 +1,108 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Per target: cos and sin of fixed-point phases, as rope/phase.h defines them.
+
+#if defined(ROTARY_CPU_COS_SIN_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROTARY_CPU_COS_SIN_INL_H
+#undef ROTARY_CPU_COS_SIN_INL_H
+#else
+#define ROTARY_CPU_COS_SIN_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/vectors-inl.h"
+#include "rope/phase.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary::internal::HWY_NAMESPACE {
+
+/// As many phases as are turned into cos and sin at a time; arrays of this size leave no tails.
+inline constexpr std::size_t kPhases = 256;
+
+template <class D, class V, class Coefficients>
+HWY_INLINE V horner(D d, V x2, const Coefficients& coefficients) {
+  V sum = hn::Set(d, coefficients[0]);
+  for (std::size_t i = 1; i < coefficients.size(); ++i) {
+    sum = fused(d, sum, x2, hn::Set(d, coefficients[i]));
+  }
+  return sum;
+}
+
+/// cos and sin at x eighths of a turn past `quadrant` quarters.
+template <class D, class V, class VU>
+HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
+  using T = hn::TFromD<D>;
+  using P = EighthPolynomials<T>;
+  const hn::RebindToUnsigned<D> du;
+  using TU = hn::TFromD<decltype(du)>;
+  constexpr int kToSign = 8 * sizeof(T) - 2;
+  const V x2 = hn::Mul(x, x);
+  const V even = horner(d, x2, P::kCos);
+  const V odd = fused(d, hn::Set(d, P::kLead), x, hn::Mul(horner(d, x2, P::kSin), x));
+  const auto one = hn::Set(du, TU{1});
+  const auto two = hn::Set(du, TU{2});
+  const auto swap = hn::RebindMask(d, hn::Eq(hn::And(quadrant, one), one));
+  const auto cos_sign = hn::ShiftLeft<kToSign>(hn::And(hn::Add(quadrant, one), two));
+  const auto sin_sign = hn::ShiftLeft<kToSign>(hn::And(quadrant, two));
+  c = hn::Xor(hn::IfThenElse(swap, odd, even), hn::BitCast(d, cos_sign));
+  s = hn::Xor(hn::IfThenElse(swap, even, odd), hn::BitCast(d, sin_sign));
+}
+
+/// c[i], s[i] for `count` phases; writes up to the next multiple of the vector's lanes.
+HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
+                           float* HWY_RESTRICT c, float* HWY_RESTRICT s) {
+  HWY_ALIGN std::uint32_t tops[kPhases];
+  for (std::size_t i = 0; i < count; ++i) tops[i] = static_cast<std::uint32_t>(phases[i] >> 32);
+  const FullTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  for (std::size_t i = count; i < kPhases && i % hn::Lanes(d) != 0; ++i) tops[i] = 0;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto top = hn::Load(du, tops + i);
+    const auto quadrant = hn::ShiftRight<30>(hn::Add(top, hn::Set(du, 1u << 29)));
+    const auto rest = hn::BitCast(di, hn::Sub(top, hn::ShiftLeft<30>(quadrant)));
+    const auto x = hn::Mul(hn::ConvertTo(d, rest), hn::Set(d, 0x1p-29f));
+    auto cos = x;
+    auto sin = x;
+    cos_sin_at(d, x, quadrant, cos, sin);
+    hn::StoreU(cos, d, c + i);
+    hn::StoreU(sin, d, s + i);
+  }
+}
+
+HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
+                           double* HWY_RESTRICT c, double* HWY_RESTRICT s) {
+  // Not every target converts 64-bit integers; compilers know which do.
+  HWY_ALIGN double eighths[kPhases];
+  HWY_ALIGN std::uint64_t quadrants[kPhases];
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t quadrant = (phases[i] + (std::uint64_t{1} << 61)) >> 62;
+    const auto rest = static_cast<std::int64_t>(phases[i] - (quadrant << 62));
+    eighths[i] = static_cast<double>(rest) * 0x1p-61;
+    quadrants[i] = quadrant;
+  }
+  const FullTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  for (std::size_t i = count; i < kPhases && i % hn::Lanes(d) != 0; ++i) {
+    eighths[i] = 0.0;
+    quadrants[i] = 0;
+  }
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto x = hn::Load(d, eighths + i);
+    auto cos = x;
+    auto sin = x;
+    cos_sin_at(d, x, hn::Load(du, quadrants + i), cos, sin);
+    hn::StoreU(cos, d, c + i);
+    hn::StoreU(sin, d, s + i);
+  }
+}
+
+}  // namespace rotary::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROTARY_CPU_COS_SIN_INL_H

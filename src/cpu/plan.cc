@@ -1,0 +1,84 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cpu/plan.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cpu/parallel.h"
+
+namespace rotary::internal {
+namespace {
+
+constexpr std::int64_t kNearBytes = std::int64_t{1} << 20;    // half a second-level cache
+constexpr std::int64_t kTaskBytes = std::int64_t{1} << 18;    // some 20 us: worth a thread
+constexpr std::int64_t kStreamBytes = std::int64_t{1} << 23;  // more than a core's share of caches
+constexpr std::int64_t kStreamAlignment = 64;                 // the widest vector
+constexpr std::int64_t kManyHeads = 8;  // from here on angles cost less than jumping in memory
+
+bool same_memory(const Operand& x) noexcept { return x.in.data == x.out.data; }
+
+/// Out of place, dense, and every head begins at a multiple of the widest vector. Only x86 has
+/// stores that spare reading the lines they fill; elsewhere the hardware sees it by itself.
+bool can_stream(const Job& job, const Operand& x) noexcept {
+#if defined(__x86_64__)
+  if (same_memory(x) || x.in.strides[3] != 1 || x.out.strides[3] != 1 || job.read != job.write) {
+    return false;
+  }
+  const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
+  const auto aligned = [size](std::int64_t elements) {
+    return elements * size % kStreamAlignment == 0;
+  };
+  const std::int64_t halves = job.write == Pairing::kHalf ? job.pairs : 2 * job.pairs;
+  return reinterpret_cast<std::uintptr_t>(x.out.data) % kStreamAlignment == 0 &&
+         aligned(job.rotary_offset) && aligned(halves) && aligned(x.out.strides[0]) &&
+         aligned(x.out.strides[1]) && aligned(x.out.strides[2]);
+#else
+  (void)job;
+  (void)x;
+  return false;
+#endif
+}
+
+/// Operands of one call share their pairings, so that never two forms are wanted besides kPlain.
+RowForm form_for(const Job& job, const Operand& x) noexcept {
+  const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
+  const bool words = x.in.dtype == DType::kBFloat16;
+  if (!dense || job.read != job.write) return RowForm::kPlain;
+  if (job.read == Pairing::kHalf) return words ? RowForm::kSorted : RowForm::kPlain;
+  return words ? RowForm::kPlain : RowForm::kSpread;
+}
+
+}  // namespace
+
+Plan make_plan(const Job& job, const Threads& threads) noexcept {
+  Plan plan;
+  const Dims& shape = job.operands.front().in.shape;
+  const std::int64_t batch = shape[0];
+  plan.rows = batch * shape[1];
+  std::int64_t heads = 0;
+  std::int64_t bytes = 0;
+  std::int64_t written = 0;
+  for (const Operand& x : job.operands) {
+    const std::int64_t size = x.in.num_elements() * static_cast<std::int64_t>(size_of(x.in.dtype));
+    heads += x.in.shape[2];
+    bytes += same_memory(x) ? size : 2 * size;
+    written += size;
+    (x.in.dtype == DType::kFloat64 ? plan.uses_double : plan.uses_float) = true;
+    const RowForm form = form_for(job, x);
+    if (form != RowForm::kPlain) plan.form = form;
+  }
+  const bool shared = job.positions.batch() < 0 &&
+                      (job.source.table == nullptr || job.source.table->cos.shape[0] == 1);
+  plan.tokens_first = shared && batch > 1 && heads < kManyHeads;
+  plan.locality = bytes <= kNearBytes ? Locality::kNear : Locality::kFar;
+  for (std::size_t i = 0; i < job.operands.size(); ++i) {
+    plan.streams[i] = written >= kStreamBytes && can_stream(job, job.operands[i]);
+  }
+  const std::int64_t most = std::min(plan.rows, bytes / kTaskBytes);
+  plan.tasks = most < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(most, count_of(threads)));
+  return plan;
+}
+
+}  // namespace rotary::internal

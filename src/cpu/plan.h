@@ -1,0 +1,40 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// How a call is carried out: decided once, the same for every target.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rope/kernel.h"
+#include "rotary/operands.h"
+#include "rotary/threads.h"
+
+namespace rotary::internal {
+
+/// Whether the tensors of a call are likely in the caches near a core, or come from memory.
+enum class Locality : std::uint8_t { kNear, kFar };
+
+/// What is wanted of a row besides [c0 c1 ...] and [s0 s1 ...].
+enum class RowForm : std::uint8_t {
+  kPlain,
+  kSpread,  // [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...]
+  kSorted,  // even pairs, then odd ones
+};
+
+struct Plan {
+  std::int64_t rows = 0;  // batch * tokens
+  int tasks = 1;          // parts into which the rows are split
+  /// Row r is token r / batch rather than token r % tokens: batch rows share their angles.
+  bool tokens_first = false;
+  bool uses_float = false;  // which arithmetics the operands need
+  bool uses_double = false;
+  RowForm form = RowForm::kPlain;
+  Locality locality = Locality::kFar;
+  std::array<bool, kMaxOperands> streams{};  // operand's result goes past the caches
+};
+
+Plan make_plan(const Job& job, const Threads& threads) noexcept;
+
+}  // namespace rotary::internal

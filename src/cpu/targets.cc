@@ -1,0 +1,44 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cpu/targets.h"
+
+#include <hwy/targets.h>
+
+#include <cstdint>
+
+#include "rope/kernel.h"
+#include "rotary/cpu.h"
+#include "support/message.h"
+
+namespace rotary {
+
+std::string_view cpu_target() noexcept { return internal::target_in_use(); }
+
+std::vector<std::string_view> cpu_targets() {
+  std::vector<std::string_view> names;
+  // Asked anew each time: use_cpu_target() narrows what Highway reports.
+  const std::string_view in_use = cpu_target();
+  hwy::SetSupportedTargetsForTest(0);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    names.emplace_back(hwy::TargetName(target));
+  }
+  if (names.front() != in_use) use_cpu_target(in_use);
+  return names;
+}
+
+void use_cpu_target(std::string_view name) {
+  hwy::SetSupportedTargetsForTest(0);
+  std::int64_t chosen = 0;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    if (name == hwy::TargetName(target)) chosen = target;
+  }
+  if (chosen == 0 && !name.empty()) {
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    internal::reject("[use_cpu_target] this machine and build have no target '", name, "'");
+  }
+  hwy::SetSupportedTargetsForTest(chosen);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace rotary

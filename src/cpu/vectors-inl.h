@@ -1,0 +1,75 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Per target: tags, and a multiply-add that rounds once on every target, so that all give the same
+// bits.
+
+#if defined(ROTARY_CPU_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROTARY_CPU_VECTORS_INL_H
+#undef ROTARY_CPU_VECTORS_INL_H
+#else
+#define ROTARY_CPU_VECTORS_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+inline constexpr bool kHasBlocks = false;
+#else
+inline constexpr bool kHasBlocks = true;  // vectors of at least 16 bytes
+#endif
+
+/// Whole vectors; blocks of 16 bytes, in which lanes can be interleaved freely; single lanes.
+template <typename T>
+using FullTag = hn::ScalableTag<T>;
+template <typename T>
+using BlockTag = hn::CappedTag<T, 16 / sizeof(T)>;
+template <typename T>
+using OneTag = hn::CappedTag<T, 1>;
+
+template <class D>
+inline constexpr std::size_t kMaxLanes = hn::MaxLanes(D());
+
+/// a * b + c, rounded once.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V fused(D d, V a, V b, V c) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+  (void)d;
+  return hn::MulAdd(a, b, c);
+#else
+  using T = hn::TFromD<D>;
+  HWY_ALIGN T x[kMaxLanes<D>];
+  HWY_ALIGN T y[kMaxLanes<D>];
+  HWY_ALIGN T z[kMaxLanes<D>];
+  hn::StoreU(a, d, x);
+  hn::StoreU(b, d, y);
+  hn::StoreU(c, d, z);
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) x[i] = std::fma(x[i], y[i], z[i]);
+  return hn::LoadU(d, x);
+#endif
+}
+
+/// c - a * b, rounded once.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V fused_negative(D d, V a, V b, V c) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+  (void)d;
+  return hn::NegMulAdd(a, b, c);
+#else
+  return fused(d, hn::Neg(a), b, c);
+#endif
+}
+
+}  // namespace rotary::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROTARY_CPU_VECTORS_INL_H

@@ -1,0 +1,49 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tabulated cos and sin of the positions 0 .. n-1, made at once or on demand.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "rope/phase_table.h"
+#include "rotary/rope.h"
+
+namespace rotary::internal {
+
+/// Any number of threads may read at once. Memory is allocated when it is made, all of it; under
+/// kHybrid pages that no call has needed are never touched.
+class CosSinCache {
+ public:
+  /// `phases` must outlive it. Throws std::invalid_argument for a size below 0 or beyond 2^40 bytes.
+  CosSinCache(const PhaseTable& phases, const Cache& options);
+
+  /// The cosines and then the sines of all pairs at a position on all axes, without scale and
+  /// growth; nullptr where the table does not reach.
+  const float* row(std::int64_t position) const noexcept {
+    if (position < 0 || position >= positions_) return nullptr;
+    if (blocks_ && !blocks_[position / kBlock].load(std::memory_order_acquire)) {
+      fill(position / kBlock);
+    }
+    return table_.get() + position * row_size_;
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = 64;  // positions made at a time on demand
+  struct Free {
+    void operator()(float* memory) const noexcept;
+  };
+  void fill(std::int64_t block) const noexcept;
+
+  const PhaseTable& phases_;
+  std::int64_t positions_ = 0;
+  std::int64_t row_size_ = 0;
+  std::unique_ptr<float[], Free> table_;
+  std::unique_ptr<std::atomic<bool>[]> blocks_;  // kHybrid: which are made
+  mutable std::mutex making_;
+};
+
+}  // namespace rotary::internal

@@ -1,0 +1,124 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rope/gradient_call.h"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "rope/memory.h"
+#include "support/message.h"
+
+namespace rotary::internal {
+namespace {
+
+constexpr std::string_view kName = "gradient";
+
+}  // namespace
+
+GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Positions& positions,
+                           const ParameterGradients& parameters, std::int64_t head_dim,
+                           const Frequencies& frequencies)
+    : parameters_(parameters) {
+  if (tensors.empty() || tensors.size() > tensors_.size()) {
+    reject("[gradient] there must be 1 to ", kMaxOperands, " tensors, got ", tensors.size());
+  }
+  for (const GradientOperand& tensor : tensors) {
+    ConstTensorView in = tensor.in;
+    ConstTensorView grad_out = tensor.grad_out;
+    check_heads(kName, in, head_dim);
+    check_heads(kName, grad_out, head_dim);
+    const Dims& first = count_ == 0 ? in.shape : tensors_[0].in.shape;
+    if (in.shape != grad_out.shape || in.dtype != grad_out.dtype || in.device != grad_out.device) {
+      reject("[gradient] in and grad_out must have the same shape, type and device");
+    }
+    if (in.shape[0] != first[0] || in.shape[1] != first[1]) {
+      reject("[gradient] tensors of one call must share batch and tokens, got ", in.shape[0], " x ",
+             in.shape[1], " after ", first[0], " x ", first[1]);
+    }
+    tensors_[count_++] = {.in = in, .grad_out = grad_out, .grad_in = tensor.grad_in};
+    inputs_.add(Operand(in, TensorView{}));
+    if (tensor.grad_in.data != nullptr) adjoints_.add(Operand(tensor.grad_out, tensor.grad_in));
+  }
+  // The adjoint is checked now, so that nothing is written before all is known to fit; and what it
+  // writes must not be an input either, save the gradient that it replaces.
+  OperandList room;
+  const Operands list(adjoints_.list());
+  for (const Operand& x : check_operands(kName, list, head_dim, room)) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (may_overlap(x.out, tensors_[i].in)) {
+        reject("[gradient] grad_in must not share memory with what was rotated");
+      }
+    }
+  }
+  check_positions(kName, positions, tensors_[0].in, frequencies.axes);
+  check_parameters(positions, frequencies);
+}
+
+void GradientCall::check_parameters(const Positions& positions, const Frequencies& frequencies) {
+  const std::size_t wanted = parameters_.frequencies.size();
+  if (wanted != 0 && wanted != frequencies.values.size()) {
+    reject("[gradient] frequencies must have room for ", frequencies.pairs, " pairs x ",
+           frequencies.axes, " axes, got ", wanted);
+  }
+  if (parameters_.positions.data != nullptr) check_position_gradient(positions);
+  check_apart(positions);
+}
+
+void GradientCall::check_position_gradient(const Positions& positions) {
+  TensorView& view = parameters_.positions;
+  const std::int64_t axes = positions.axes();
+  const std::int64_t batch = positions.batch() < 0 ? 1 : positions.batch();
+  const std::int64_t tokens = tensors_[0].in.shape[1];
+  if (view.rank == 2) {
+    view.rank = 3;
+    view.shape = {view.shape[0], 1, view.shape[1], 0};
+    view.strides = {view.strides[0], 0, view.strides[1], 0};
+  }
+  if (view.dtype != DType::kFloat64 || view.rank != 3 || view.shape[0] != axes ||
+      view.shape[1] != batch || view.shape[2] != tokens) {
+    reject("[gradient] the gradient of the positions must be float64 of [", axes, " axes, ", batch,
+           " batch rows, ", tokens, " tokens], got ", name_of(view.dtype), " of rank ", view.rank,
+           " [", view.shape[0], ", ", view.shape[1], ", ", view.shape[2], "]");
+  }
+  if (view.device != tensors_[0].in.device) {
+    reject("[gradient] the gradient of the positions must be where the tensors are, on the CPU");
+  }
+  check_memory(kName, view);
+  if (!elements_are_distinct(view)) {
+    reject("[gradient] elements of the gradient of the positions must not share memory");
+  }
+}
+
+void GradientCall::check_apart(const Positions& positions) const {
+  std::array<TensorView, 3> written;
+  std::size_t count = 0;
+  const auto add = [&](double* data, std::size_t size) {
+    written[count++] =
+        TensorView::contiguous(data, DType::kFloat64, {static_cast<std::int64_t>(size)});
+  };
+  if (!parameters_.frequencies.empty()) {
+    add(parameters_.frequencies.data(), parameters_.frequencies.size());
+  }
+  if (parameters_.scale != nullptr) add(parameters_.scale, 1);
+  if (parameters_.positions.data != nullptr) written[count++] = parameters_.positions;
+
+  for (std::size_t i = 0; i < count; ++i) {
+    bool meets =
+        positions.kind() == Positions::Kind::kIds && may_overlap(written[i], positions.view());
+    for (std::size_t j = 0; j < i; ++j) meets = meets || may_overlap(written[i], written[j]);
+    for (const GradientOperand& tensor : tensors()) {
+      meets = meets || may_overlap(written[i], tensor.in) ||
+              may_overlap(written[i], tensor.grad_out) ||
+              (tensor.grad_in.data != nullptr && may_overlap(written[i], tensor.grad_in));
+    }
+    if (meets) {
+      reject(
+          "[gradient] gradients of frequencies, positions and scale must not share memory with "
+          "each other or with a tensor");
+    }
+  }
+}
+
+}  // namespace rotary::internal

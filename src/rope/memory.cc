@@ -1,0 +1,127 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rope/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+namespace rotary::internal {
+namespace {
+
+/// Bytes from the first to past the last that a view touches, counting only dimensions whose steps
+/// are shorter than `period` bytes. Addresses may wrap: they are numbers here.
+struct Extent {
+  std::uint64_t first;
+  std::uint64_t size;
+};
+
+Extent extent(const ConstTensorView& view, std::int64_t period) noexcept {
+  const auto size = static_cast<std::int64_t>(size_of(view.dtype));
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
+    if (view.shape[i] <= 1) continue;  // whatever its stride, it is never taken
+    const std::int64_t step = view.strides[i] * size;
+    if (std::abs(step) >= period) continue;
+    (step < 0 ? low : high) += (view.shape[i] - 1) * step;
+  }
+  return {reinterpret_cast<std::uintptr_t>(view.data) + static_cast<std::uint64_t>(low),
+          static_cast<std::uint64_t>(high - low + size)};
+}
+
+/// True when every step of the view is shorter than the period or a multiple of it.
+bool repeats(const ConstTensorView& view, std::int64_t period) noexcept {
+  const auto size = static_cast<std::int64_t>(size_of(view.dtype));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
+    if (view.shape[i] <= 1) continue;
+    const std::int64_t step = std::abs(view.strides[i] * size);
+    if (step >= period && step % period != 0) return false;
+  }
+  return true;
+}
+
+/// Modulo the period both views are one stretch each; true when these have nothing in common.
+bool apart_modulo(const ConstTensorView& a, const ConstTensorView& b,
+                  std::int64_t period) noexcept {
+  if (period <= 0 || !repeats(a, period) || !repeats(b, period)) return false;
+  const auto circle = static_cast<std::uint64_t>(period);
+  const Extent x = extent(a, period);
+  const Extent y = extent(b, period);
+  if (x.size > circle || y.size > circle) return false;
+  const auto difference = [circle](std::uint64_t from, std::uint64_t to) {
+    return to >= from ? (to - from) % circle : (circle - (from - to) % circle) % circle;
+  };
+  return difference(x.first, y.first) >= x.size && difference(y.first, x.first) >= y.size;
+}
+
+/// Each dimension steps over the next: the usual order, seen without sorting.
+bool is_row_major(const ConstTensorView& view) noexcept {
+  std::int64_t reach = 1;
+  for (std::size_t i = static_cast<std::size_t>(view.rank); i-- > 0;) {
+    if (view.shape[i] == 1) continue;
+    if (view.strides[i] < reach) return false;
+    reach = view.strides[i] * view.shape[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool fits_memory(const ConstTensorView& view) noexcept {
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // elements; times 8 bytes still fits
+  std::int64_t count = 1;
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
+    const std::int64_t size = std::max<std::int64_t>(view.shape[i], 1);
+    std::int64_t step = 0;
+    if (__builtin_mul_overflow(count, size, &count) || count > kMost) return false;
+    if (__builtin_mul_overflow(size - 1, view.strides[i], &step)) return false;
+    if (step < -kMost || step > kMost) return false;
+    reach += std::abs(step);
+  }
+  return reach <= kMost;
+}
+
+bool elements_are_distinct(const ConstTensorView& view) noexcept {
+  if (is_row_major(view)) return true;
+  std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims;  // stride, size
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
+    if (view.shape[i] > 1) dims[count++] = {std::abs(view.strides[i]), view.shape[i]};
+  }
+  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (dims[i].first <= reach) return false;
+    reach += dims[i].first * (dims[i].second - 1);
+  }
+  return true;
+}
+
+bool is_same_memory(const ConstTensorView& a, const ConstTensorView& b) noexcept {
+  bool same = a.data == b.data;
+  for (std::size_t i = 0; same && i < static_cast<std::size_t>(a.rank); ++i) {
+    same = a.shape[i] == 1 || a.strides[i] == b.strides[i];
+  }
+  return same;
+}
+
+bool may_overlap(const ConstTensorView& a, const ConstTensorView& b) noexcept {
+  if (a.num_elements() == 0 || b.num_elements() == 0) return false;
+  constexpr std::int64_t kWhole = INT64_MAX;
+  const Extent x = extent(a, kWhole);
+  const Extent y = extent(b, kWhole);
+  if (x.first + x.size <= y.first || y.first + y.size <= x.first) return false;
+  const auto size = static_cast<std::int64_t>(size_of(a.dtype));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(a.rank); ++i) {
+    if (a.shape[i] > 1 && apart_modulo(a, b, std::abs(a.strides[i]) * size)) return false;
+  }
+  return true;
+}
+
+}  // namespace rotary::internal

@@ -1,0 +1,145 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <string_view>
+#include <utility>
+
+#include "rope/kernel.h"
+#include "rope/validate.h"
+#include "rotary/table.h"
+#include "support/message.h"
+
+namespace rotary {
+namespace {
+
+/// [rows, width] as [1, rows, width].
+ConstTensorView with_batch(const ConstTensorView& view, std::string_view name) {
+  if (view.rank != 2 && view.rank != 3) {
+    internal::reject("[TableRope] ", name,
+                     " must be [rows, width] or [batch, rows, width], got rank ", view.rank);
+  }
+  internal::check_memory("TableRope", view);
+  if (view.rank == 3) return view;
+  ConstTensorView rows = view;
+  rows.rank = 3;
+  rows.shape = {1, view.shape[0], view.shape[1], 0};
+  rows.strides = {0, view.strides[0], view.strides[1], 0};
+  return rows;
+}
+
+/// Throws unless every position is a row of the table.
+void check_rows(std::string_view function, const Positions& positions, std::int64_t batch,
+                std::int64_t tokens, std::int64_t rows) {
+  if (positions.real_valued()) {
+    internal::reject("[", function, "] positions must be whole numbers: rows of the table");
+  }
+  internal::PositionReader reader(positions);
+  const std::int64_t batches = positions.batch() < 0 ? 1 : batch;
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int64_t row = reader.at(0, b, t).integer;
+      if (row < 0 || row >= rows) {
+        internal::reject("[", function, "] positions must be rows of the table, 0 to ", rows - 1,
+                         ", got ", row, " at token ", t);
+      }
+    }
+  }
+}
+
+struct Call {
+  const CosSinTable& table;
+  const HeadLayout& layout;
+  TableWidth width;
+  std::int64_t pairs;
+  const Threads& threads;
+
+  void run(std::string_view function, const Operands& tensors, const Positions& positions,
+           bool row_per_token, internal::Direction direction) const {
+    internal::OperandList room;
+    const std::span<const Operand> operands =
+        internal::check_operands(function, tensors, layout.head_dim, room);
+    if (operands.empty()) return;
+    const ConstTensorView& first = operands.front().in;
+    internal::check_positions(function, positions, first, 1);
+    const auto [batch, tokens, heads, head_dim] = first.shape;
+    const ConstTensorView& rows = table.cos;
+    if (rows.device != first.device) {
+      internal::reject("[", function, "] tables and tensors must be on the same device");
+    }
+    if (rows.shape[0] != 1 && rows.shape[0] != batch) {
+      internal::reject("[", function, "] the table must have 1 or ", batch, " batch rows, got ",
+                       rows.shape[0]);
+    }
+    if (row_per_token && rows.shape[1] != tokens) {
+      internal::reject("[", function, "] the table must have a row for each of ", tokens,
+                       " tokens, got ", rows.shape[1], "; give positions if rows are positions");
+    }
+    if (!row_per_token) check_rows(function, positions, batch, tokens, rows.shape[1]);
+    if (batch == 0 || tokens == 0) return;
+    const bool forward = direction == internal::Direction::kForward;
+    internal::rotate_on_cpu({.source = {.table = &table, .width = width},
+                             .direction = direction,
+                             .read = forward ? *layout.pairing : *layout.output_pairing,
+                             .write = forward ? *layout.output_pairing : *layout.pairing,
+                             .pairs = pairs,
+                             .rotary_offset = layout.rotary_offset,
+                             .operands = operands,
+                             .positions = positions},
+                            threads);
+  }
+};
+
+}  // namespace
+
+TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWidth width,
+                     Threads threads)
+    : table_{with_batch(table.cos, "cos"), with_batch(table.sin, "sin")},
+      layout_(layout),
+      width_(width),
+      threads_(std::move(threads)) {
+  const ConstTensorView& cos = table_.cos;
+  const ConstTensorView& sin = table_.sin;
+  if (cos.shape != sin.shape || cos.dtype != sin.dtype || cos.device != sin.device) {
+    internal::reject("[TableRope] cos and sin must have the same shape, type and device");
+  }
+  if (!is_floating_point(cos.dtype)) {
+    internal::reject("[TableRope] tables must be of a floating-point type, got ",
+                     name_of(cos.dtype));
+  }
+  const std::int64_t columns = cos.shape[2];
+  if (width == TableWidth::kTwicePairs && columns % 2 != 0) {
+    internal::reject("[TableRope] a table of twice the pairs must have an even width, got ",
+                     columns);
+  }
+  pairs_ = width == TableWidth::kPairs ? columns : columns / 2;
+  internal::check_head("TableRope", layout_, pairs_);
+  internal::check_threads("TableRope", threads_);
+  if (!layout_.output_pairing) layout_.output_pairing = layout_.pairing;
+}
+
+void TableRope::rotate(const Operands& tensors) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, Positions::range(), true,
+                                                      internal::Direction::kForward);
+}
+void TableRope::rotate(const Operands& tensors, const Positions& positions) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, positions, false,
+                                                      internal::Direction::kForward);
+}
+void TableRope::unrotate(const Operands& tensors) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, Positions::range(), true,
+                                                      internal::Direction::kInverse);
+}
+void TableRope::unrotate(const Operands& tensors, const Positions& positions) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, positions, false,
+                                                      internal::Direction::kInverse);
+}
+void TableRope::adjoint(const Operands& tensors) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, Positions::range(), true,
+                                                      internal::Direction::kAdjoint);
+}
+void TableRope::adjoint(const Operands& tensors, const Positions& positions) const {
+  Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, positions, false,
+                                                      internal::Direction::kAdjoint);
+}
+
+}  // namespace rotary

@@ -1,0 +1,457 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the C API refuses: what C alone can get wrong in its own words, the rest in those of C++.
+
+#include <sys/resource.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "c/c_testing.h"
+#include "rotary/model.h"
+
+namespace rotary {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class CBadCallTest : public testing::Test {
+ protected:
+  CBadCallTest() {
+    const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+    rotary_rope* made = nullptr;
+    ROTARY_EXPECT_OK(rotary_rope_from_theta(8, 100.0, &layout, nullptr, &made));
+    c_.reset(made);
+  }
+  void TearDown() override { EXPECT_TRUE(memory_ == QueryAndKey()); }
+
+  const rotary_rope* c() const { return c_.get(); }
+  const Rope& cpp() const { return cpp_; }
+  TensorView q() { return memory_.q(); }
+  TensorView k() { return memory_.k(); }
+
+  rotary_status rotate(const rotary_tensor& tensor) {
+    const rotary_positions positions = rotary_positions_range(1);
+    return rotary_rope_rotate(c(), &tensor, nullptr, 1, &positions);
+  }
+  rotary_status rotate(const rotary_positions& positions) {
+    const rotary_tensor tensor = c_tensor(q());
+    return rotary_rope_rotate(c(), &tensor, nullptr, 1, &positions);
+  }
+  /// Refused by rotate in the words of C.
+  template <typename T>
+  void refused(const T& argument, const std::string& text) {
+    expect_failed(rotate(argument), ROTARY_INVALID_ARGUMENT, "[rotary_rope_rotate] " + text);
+  }
+
+ private:
+  QueryAndKey memory_;
+  CRope c_;
+  Rope cpp_{make_frequencies({.rotary_dim = 8, .theta = 100}),
+            {.head_dim = 8, .pairing = Pairing::kHalf}};
+};
+
+/// Refused with "[function] argument must not be NULL".
+void null(rotary_status status, const std::string& function, const std::string& argument) {
+  EXPECT_EQ(status, ROTARY_INVALID_ARGUMENT);
+  EXPECT_EQ(rotary_last_error(), "[" + function + "] " + argument + " must not be NULL");
+}
+#define ROTARY_EXPECT_NULL(function, argument, ...) null(function(__VA_ARGS__), #function, argument)
+
+// ---- NULL ---------------------------------------------------------------------------------------
+
+TEST_F(CBadCallTest, NullModels) {
+  rotary_model* model = nullptr;
+  const char* type = nullptr;
+  std::int64_t count = 0;
+  rotary_model_rope info = rotary_model_rope_init();
+  const CModel llama = read_model("llama-3.1-8b.json");
+  ROTARY_EXPECT_NULL(rotary_model_read, "path", nullptr, &model);
+  ROTARY_EXPECT_NULL(rotary_model_read, "model", "config.json", nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_parse_config, "json", nullptr, 0, nullptr, &model);
+  ROTARY_EXPECT_NULL(rotary_model_parse_config, "model", "{}", 2, nullptr, nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_parse_gguf, "bytes", nullptr, 0, nullptr, &model);
+  ROTARY_EXPECT_NULL(rotary_model_parse_gguf, "model", "GGUF", 4, nullptr, nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_get_type, "model", nullptr, &type);
+  ROTARY_EXPECT_NULL(rotary_model_get_type, "type", llama.get(), nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_count_ropes, "model", nullptr, &count);
+  ROTARY_EXPECT_NULL(rotary_model_count_ropes, "count", llama.get(), nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_get_rope, "model", nullptr, 0, &info);
+  ROTARY_EXPECT_NULL(rotary_model_get_rope, "rope", llama.get(), 0, nullptr);
+  ROTARY_EXPECT_NULL(rotary_model_find_rope, "model", nullptr, nullptr, &info);
+  ROTARY_EXPECT_NULL(rotary_model_find_rope, "rope", llama.get(), nullptr, nullptr);
+}
+
+TEST_F(CBadCallTest, NullInTheMakingOfRopes) {
+  rotary_rope* rope = nullptr;
+  const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  const double values[] = {1.0};
+  const rotary_frequencies f = rotary_frequencies_init(values, 1, 1);
+  const rotary_frequencies no_values = rotary_frequencies_init(nullptr, 1, 1);
+  const rotary_threads threads = rotary_threads_init(1);
+  const CModel llama = read_model("llama-3.1-8b.json");
+  ROTARY_EXPECT_NULL(rotary_rope_from_model, "model", nullptr, nullptr, 0, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_model, "rope", llama.get(), nullptr, 0, nullptr, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "frequencies", nullptr, &layout, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "frequencies.values", &no_values, &layout,
+                     nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "layout", &f, nullptr, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "rope", &f, &layout, nullptr, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_from_theta, "layout", 8, 10.0, nullptr, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_theta, "rope", 8, 10.0, &layout, nullptr, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_with_threads, "rope", nullptr, &threads, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_with_threads, "threads", c(), nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_with_threads, "result", c(), &threads, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_with_inverse_growth, "rope", nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_with_inverse_growth, "result", c(), nullptr);
+}
+
+TEST_F(CBadCallTest, NullInQuestionsToRopes) {
+  rotary_head_layout layout = rotary_head_layout_init(0, 0);
+  rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);
+  rotary_rope_options options = rotary_rope_options_init();
+  ROTARY_EXPECT_NULL(rotary_rope_get_frequencies, "rope", nullptr, &f);
+  ROTARY_EXPECT_NULL(rotary_rope_get_frequencies, "frequencies", c(), nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_get_layout, "rope", nullptr, &layout);
+  ROTARY_EXPECT_NULL(rotary_rope_get_layout, "layout", c(), nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_get_options, "rope", nullptr, &options);
+  ROTARY_EXPECT_NULL(rotary_rope_get_options, "options", c(), nullptr);
+}
+
+TEST_F(CBadCallTest, NullInRotations) {
+  const rotary_tensor x = c_tensor(q());
+  const rotary_positions p = rotary_positions_range(0);
+  ROTARY_EXPECT_NULL(rotary_rope_rotate, "rope", nullptr, &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_rotate, "in", c(), nullptr, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_rotate, "positions", c(), &x, nullptr, 1, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_unrotate, "rope", nullptr, &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_unrotate, "in", c(), nullptr, &x, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_unrotate, "positions", c(), &x, nullptr, 1, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_adjoint, "rope", nullptr, &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_adjoint, "in", c(), nullptr, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_adjoint, "positions", c(), &x, nullptr, 1, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_shift, "rope", nullptr, &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_shift, "in", c(), nullptr, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_shift, "delta", c(), &x, nullptr, 1, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_rerotate, "from", nullptr, c(), &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_rerotate, "to", c(), nullptr, &x, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_rerotate, "in", c(), c(), nullptr, nullptr, 1, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_rerotate, "positions", c(), c(), &x, nullptr, 1, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "rope", nullptr, &x, &x, nullptr, 1, &p, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "in", c(), nullptr, &x, nullptr, 1, &p, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "grad_out", c(), &x, nullptr, nullptr, 1, &p, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "positions", c(), &x, &x, nullptr, 1, nullptr, nullptr);
+  rotary_gradients gradients = rotary_gradients_init();
+  gradients.num_frequencies = 4;
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "gradients.frequencies", c(), &x, &x, nullptr, 1, &p,
+                     &gradients);
+}
+
+// ---- Numbers that mean nothing ------------------------------------------------------------------
+
+TEST_F(CBadCallTest, Tensors) {
+  const auto with = [&](auto member, auto value) {
+    rotary_tensor tensor = c_tensor(q());
+    tensor.*member = value;
+    return tensor;
+  };
+  refused(with(&rotary_tensor::dtype, 0), "in[0].dtype must be 1 to 6, got 0");
+  refused(with(&rotary_tensor::dtype, 7), "in[0].dtype must be 1 to 6, got 7");
+  refused(with(&rotary_tensor::dtype, -1), "in[0].dtype must be 1 to 6, got -1");
+  refused(with(&rotary_tensor::device_type, 2), "in[0].device_type must be 0 to 1, got 2");
+
+  // The C++ API refuses the rest.
+  const auto same = [&](const rotary_tensor& tensor, auto change) {
+    TensorView view = q();
+    change(view);
+    expect_same_error(rotate(tensor), [&] { cpp().rotate(view, Positions::range(1)); });
+  };
+  same(with(&rotary_tensor::dtype, ROTARY_DTYPE_INT32), [](auto& v) { v.dtype = DType::kInt32; });
+  same(with(&rotary_tensor::rank, 2), [](auto& v) { v.rank = 2; });
+  same(with(&rotary_tensor::rank, 5), [](auto& v) { v.rank = 5; });
+  same(with(&rotary_tensor::rank, -1), [](auto& v) { v.rank = -1; });
+  same(with(&rotary_tensor::data, nullptr), [](auto& v) { v.data = nullptr; });
+  same(with(&rotary_tensor::device_type, ROTARY_DEVICE_CUDA),
+       [](auto& v) { v.device.type = DeviceType::kCuda; });
+  rotary_tensor tensor = c_tensor(q());
+  tensor.shape[3] = 6;
+  same(tensor, [](auto& v) { v.shape[3] = 6; });
+  tensor = c_tensor(q());
+  tensor.strides[0] = 0;
+  same(tensor, [](auto& v) { v.strides[0] = 0; });
+  tensor.shape[0] = -1;
+  same(tensor, [](auto& v) { v.strides[0] = 0, v.shape[0] = -1; });
+
+  // Too many dimensions for the function that makes them.
+  const std::int64_t shape[] = {1, 1, 1, 1, 8};
+  float x = 0.0F;
+  tensor = rotary_tensor_contiguous(&x, ROTARY_DTYPE_FLOAT32, 5, shape);
+  same(tensor, [](auto& v) { v.rank = 5; });
+}
+
+TEST_F(CBadCallTest, SeveralTensors) {
+  const rotary_positions p = rotary_positions_range(1);
+  const std::vector<rotary_tensor> many(17, c_tensor(q()));
+  for (const std::int64_t count : {std::int64_t{-1}, std::int64_t{17}, std::int64_t{1} << 62}) {
+    expect_failed(
+        rotary_rope_rotate(c(), many.data(), nullptr, count, &p), ROTARY_INVALID_ARGUMENT,
+        "[rotary_rope_rotate] count must be 0 to 16 tensors, got " + std::to_string(count));
+    expect_failed(rotary_rope_gradient(c(), many.data(), many.data(), nullptr, count, &p, nullptr),
+                  ROTARY_INVALID_ARGUMENT,
+                  "[rotary_rope_gradient] count must be 0 to 16 tensors, got ");
+  }
+  // Twice the same memory.
+  expect_same_error(rotary_rope_rotate(c(), many.data(), nullptr, 2, &p),
+                    [&] { cpp().rotate({q(), q()}, Positions::range(1)); });
+  // The second one is of no type; nothing is done to the first.
+  std::vector<rotary_tensor> both{c_tensor(q()), c_tensor(k())};
+  std::vector<rotary_tensor> outs = both;
+  outs[1].dtype = 0;
+  expect_failed(rotary_rope_rotate(c(), both.data(), outs.data(), 2, &p), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_rotate] out[1].dtype must be 1 to 6, got 0");
+  // Outputs of another shape.
+  outs = {c_tensor(k()), c_tensor(q())};
+  expect_same_error(rotary_rope_adjoint(c(), both.data(), outs.data(), 2, &p),
+                    [&] { cpp().adjoint({{q(), k()}, {k(), q()}}, Positions::range(1)); });
+}
+
+TEST_F(CBadCallTest, Positions) {
+  const std::int64_t list[] = {0, 5};
+  const auto with = [](rotary_positions p, auto member, auto value) {
+    p.*member = value;
+    return p;
+  };
+  const rotary_positions range = rotary_positions_range(0);
+  using P = rotary_positions;
+  refused(with(range, &P::kind, 0), "positions.kind must be 1 to 5, got 0");
+  refused(with(range, &P::kind, 6), "positions.kind must be 1 to 5, got 6");
+  refused(with(range, &P::on_all_axes, 2), "positions.on_all_axes must be 0 to 1, got 2");
+  refused(with(range, &P::num_first, 2), "positions.first must not be NULL");
+  refused(with(range, &P::num_first, -2),
+          "the length of positions.first must not be negative, got -2");
+  refused(with(range, &P::num_boundaries, 1), "positions.boundaries does not belong to kind 1");
+  const rotary_positions rows = rotary_positions_range_rows(list, 2);
+  refused(with(rows, &P::start, 7), "positions.start must be 0 where first is given");
+  refused(with(rows, &P::boundaries, list), "positions.boundaries does not belong to kind 1");
+  const rotary_tensor tensor = c_tensor(q());
+  refused(with(rotary_positions_at(1), &P::ids, &tensor),
+          "positions.ids does not belong to kind 2");
+  const rotary_positions no_ids = rotary_positions_ids(nullptr);
+  refused(no_ids, "positions.ids must not be NULL");
+  refused(with(no_ids, &P::start, 1), "positions.start does not belong to kind 3");
+  refused(with(no_ids, &P::first, list), "positions.first does not belong to kind 3");
+  const rotary_positions packed = rotary_positions_packed(list, 1, nullptr);
+  refused(with(packed, &P::start, 1), "positions.start does not belong to kind 4");
+  refused(with(packed, &P::boundaries, nullptr), "positions.boundaries must not be NULL");
+  refused(rotary_positions_packed(nullptr, -5, nullptr),
+          "the length of positions.boundaries must not be negative, got -4");
+}
+
+TEST_F(CBadCallTest, PositionsThatCppRefuses) {
+  const auto same = [&](const rotary_positions& c_positions, auto make) {
+    expect_same_error(rotate(c_positions), [&] { cpp().rotate(q(), make()); });
+  };
+  const std::vector<std::int64_t> three{1, 2, 3};
+  const std::vector<std::int64_t> falls{0, 3, 2};
+  const std::vector<std::int64_t> whole{0, 5};
+  same(rotary_positions_range_rows(three.data(), 3), [&] { return Positions::range(three); });
+  same(rotary_positions_at_rows(three.data(), 3), [&] { return Positions::at(three); });
+  same(rotary_positions_packed(three.data(), 2, nullptr), [&] { return Positions::packed(three); });
+  same(rotary_positions_packed(falls.data(), 2, nullptr), [&] { return Positions::packed(falls); });
+  same(rotary_positions_packed_at(whole.data(), 1, nullptr),
+       [&] { return Positions::packed_at(whole, {}); });
+  rotary_positions packed = rotary_positions_packed(whole.data(), 1, three.data());
+  packed.num_first = 3;
+  same(packed, [&] { return Positions::packed(whole, three); });
+
+  std::vector<double> ids{1, 2, kNan, 4, 5};
+  const auto view = ConstTensorView::contiguous(ids.data(), DType::kFloat64, {5});
+  const std::int64_t shape[] = {5, 1, 1, 1};
+  rotary_tensor tensor = rotary_tensor_contiguous(ids.data(), ROTARY_DTYPE_FLOAT64, 1, shape);
+  same(rotary_positions_ids(&tensor), [&] { return Positions::ids(view); });
+  tensor.dtype = ROTARY_DTYPE_BFLOAT16;
+  same(rotary_positions_ids(&tensor), [&] {
+    ConstTensorView other = view;
+    other.dtype = DType::kBFloat16;
+    return Positions::ids(other);
+  });
+  tensor = rotary_tensor_contiguous(ids.data(), ROTARY_DTYPE_FLOAT64, 4, shape);
+  same(rotary_positions_ids(&tensor), [&] {
+    return Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kFloat64, {5, 1, 1, 1}));
+  });
+  // Two axes for a rope of one.
+  const std::vector<double> two(10);
+  std::vector<double> c_two = two;
+  const std::int64_t two_by_five[] = {2, 5};
+  tensor = rotary_tensor_contiguous(c_two.data(), ROTARY_DTYPE_FLOAT64, 2, two_by_five);
+  const auto two_axes = ConstTensorView::contiguous(two.data(), DType::kFloat64, {2, 5});
+  same(rotary_positions_ids(&tensor), [&] { return Positions::ids(two_axes); });
+  rotary_positions all = rotary_positions_ids(&tensor);
+  all.on_all_axes = 1;
+  same(all, [&] { return Positions::ids(two_axes).on_all_axes(); });
+}
+
+TEST_F(CBadCallTest, Ropes) {
+  const double values[] = {1.0, kNan};
+  rotary_rope* rope = nullptr;
+  const auto make = [&](const rotary_frequencies& f, const rotary_head_layout& layout,
+                        const rotary_rope_options* options = nullptr) {
+    rope = reinterpret_cast<rotary_rope*>(&rope);  // must become NULL
+    const rotary_status status = rotary_rope_from_frequencies(&f, &layout, options, &rope);
+    EXPECT_EQ(rope, nullptr);
+    return status;
+  };
+  const auto same = [&](rotary_status status, const Frequencies& f, const HeadLayout& layout,
+                        const RopeOptions& options = {}) {
+    expect_same_error(status, [&] { const Rope made(f, layout, options); });
+  };
+  const rotary_frequencies good = rotary_frequencies_init(values, 1, 1);
+  const rotary_head_layout half = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  const HeadLayout layout{.head_dim = 8, .pairing = Pairing::kHalf};
+  const Frequencies one{.pairs = 1, .values = {1}};
+
+  // There is no default for the pairing.
+  same(make(good, rotary_head_layout_init(8, 0)), one, {.head_dim = 8});
+  expect_failed(make(good, rotary_head_layout_init(8, 3)), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_from_frequencies] layout.pairing must be 0 to 2, got 3");
+  rotary_head_layout other = half;
+  other.output_pairing = -1;
+  expect_failed(make(good, other), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_from_frequencies] layout.output_pairing must be 0 to 2, got -1");
+  other = half;
+  other.rotary_offset = 7;
+  same(make(good, other), one, {.head_dim = 8, .rotary_offset = 7, .pairing = Pairing::kHalf});
+  same(make(good, rotary_head_layout_init(-8, ROTARY_PAIRING_HALF)), one,
+       {.head_dim = -8, .pairing = Pairing::kHalf});
+
+  same(make(rotary_frequencies_init(values, 2, 1), half), {.pairs = 2, .values = {1, kNan}},
+       layout);
+  same(make(rotary_frequencies_init(values, 0, 1), half), {}, layout);
+  same(make(rotary_frequencies_init(values, -1, 1), half), {.pairs = -1}, layout);
+  same(make(rotary_frequencies_init(values, 1, 17), half), {.pairs = 1, .axes = 17}, layout);
+  // Pairs that no head has are not looked for in memory.
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  same(make(rotary_frequencies_init(values, kMany, 16), half), {.pairs = kMany, .axes = 16},
+       layout);
+  rotary_frequencies changed = good;
+  changed.scale = 0.0;
+  same(make(changed, half), {.pairs = 1, .values = {1}, .scale = 0}, layout);
+
+  rotary_rope_options options = rotary_rope_options_init();
+  options.precision = 2;
+  expect_failed(make(good, half, &options), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_from_frequencies] options.precision must be 0 to 1, got 2");
+  options = rotary_rope_options_init();
+  options.cache_policy = 3;
+  expect_failed(make(good, half, &options), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_from_frequencies] options.cache_policy must be 0 to 2, got 3");
+  options.cache_policy = ROTARY_CACHE_ALL;
+  options.cache_positions = -1;
+  same(make(good, half, &options), one, layout,
+       {.cache = {.policy = CachePolicy::kAll, .positions = -1}});
+  const rotary_threads threads = rotary_threads_init(-3);
+  options = rotary_rope_options_init();
+  options.threads = &threads;
+  same(make(good, half, &options), one, layout, {.threads = {.count = -3}});
+  expect_same_error(rotary_rope_with_threads(c(), &threads, &rope),
+                    [&] { cpp().with_threads({.count = -3}); });
+
+  expect_same_error(rotary_rope_from_theta(7, 100.0, &half, nullptr, &rope),
+                    [] { make_frequencies({.rotary_dim = 7, .theta = 100}); });
+  expect_same_error(rotary_rope_from_theta(8, 0.0, &half, nullptr, &rope),
+                    [] { make_frequencies({.rotary_dim = 8, .theta = 0}); });
+}
+
+TEST_F(CBadCallTest, RopesOfModels) {
+  const CModel c_model = read_model("gemma-3-4b.json");
+  const Model model = Model::read(kModels + "gemma-3-4b.json");
+  rotary_rope* rope = nullptr;
+  expect_same_error(rotary_rope_from_model(c_model.get(), "nobody", 0, nullptr, &rope),
+                    [&] { model.rope("nobody"); });
+  expect_same_error(rotary_rope_from_model(c_model.get(), nullptr, -1, nullptr, &rope),
+                    [&] { model.rope().make_rope(-1); });
+  EXPECT_EQ(rope, nullptr);
+}
+
+TEST_F(CBadCallTest, RerotateAndGradient) {
+  const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  rotary_rope* made = nullptr;
+  ROTARY_EXPECT_OK(rotary_rope_from_theta(4, 100.0, &layout, nullptr, &made));
+  const CRope narrow(made);
+  const rotary_tensor x = c_tensor(q());
+  const rotary_positions p = rotary_positions_range(1);
+  const Rope cpp_narrow(make_frequencies({.rotary_dim = 4, .theta = 100}),
+                        {.head_dim = 8, .pairing = Pairing::kHalf});
+  expect_same_error(rotary_rope_rerotate(c(), narrow.get(), &x, nullptr, 1, &p),
+                    [&] { rerotate(q(), cpp(), cpp_narrow, Positions::range(1)); });
+
+  std::vector<double> room(3);
+  rotary_gradients gradients = rotary_gradients_init();
+  gradients.frequencies = room.data();
+  gradients.num_frequencies = 3;
+  const std::vector<GradientOperand> operands{{.in = q(), .grad_out = q()}};
+  expect_same_error(rotary_rope_gradient(c(), &x, &x, nullptr, 1, &p, &gradients),
+                    [&] { cpp().gradient(operands, Positions::range(1), {.frequencies = room}); });
+  gradients.num_frequencies = -1;
+  expect_failed(rotary_rope_gradient(c(), &x, &x, nullptr, 1, &p, &gradients),
+                ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_gradient] gradients.num_frequencies must not be negative, got -1");
+  expect_same_error(rotary_rope_gradient(c(), nullptr, nullptr, nullptr, 0, &p, nullptr),
+                    [&] { cpp().gradient({}, Positions::range(1)); });
+}
+
+#if defined(__has_feature)
+#define ROTARY_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ROTARY_SANITIZED 1
+#else
+#define ROTARY_SANITIZED 0
+#endif
+
+TEST_F(CBadCallTest, OutOfMemory) {
+  if (ROTARY_SANITIZED) GTEST_SKIP() << "sanitizers map more than any limit allows";
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = rlim_t{1} << 33;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  rotary_rope_options options = rotary_rope_options_init();
+  options.cache_policy = ROTARY_CACHE_HYBRID;
+  options.cache_positions = std::int64_t{1} << 34;  // 2^39 bytes
+  rotary_rope* rope = nullptr;
+  const rotary_status status = rotary_rope_from_theta(8, 100.0, &layout, &options, &rope);
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(rope, nullptr);
+  expect_failed(status, ROTARY_OUT_OF_MEMORY, "out of memory");
+}
+
+// ---- The message --------------------------------------------------------------------------------
+
+TEST_F(CBadCallTest, TheMessageStaysUntilTheNextFailure) {
+  rotary_tensor bad = c_tensor(q());
+  bad.dtype = 0;
+  EXPECT_EQ(rotate(bad), ROTARY_INVALID_ARGUMENT);
+  const std::string text = rotary_last_error();
+  rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);
+  EXPECT_EQ(rotary_rope_get_frequencies(c(), &f), ROTARY_OK);
+  EXPECT_EQ(rotary_last_error(), text);
+  bad.dtype = 9;
+  EXPECT_EQ(rotate(bad), ROTARY_INVALID_ARGUMENT);
+  EXPECT_NE(rotary_last_error(), text);
+}
+
+TEST_F(CBadCallTest, NamesOfStatuses) {
+  EXPECT_STREQ(rotary_status_name(ROTARY_OK), "ok");
+  EXPECT_STREQ(rotary_status_name(ROTARY_INVALID_ARGUMENT), "invalid argument");
+  EXPECT_STREQ(rotary_status_name(ROTARY_IO_ERROR), "io error");
+  EXPECT_STREQ(rotary_status_name(ROTARY_OUT_OF_MEMORY), "out of memory");
+  EXPECT_STREQ(rotary_status_name(ROTARY_INTERNAL_ERROR), "internal error");
+  EXPECT_STREQ(rotary_status_name(5), "unknown status");
+  EXPECT_STREQ(rotary_status_name(-1), "unknown status");
+}
+
+}  // namespace
+}  // namespace rotary
