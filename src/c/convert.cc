@@ -88,9 +88,14 @@ Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
                      .scale = f.scale,
                      .softmax_scale = f.softmax_scale,
                      .growth_origin = f.growth_origin};
+  constexpr std::int64_t kMostPairs = std::int64_t{1} << 20;
   constexpr std::int64_t kMostAxes = 16;  // as Rope
-  if (f.pairs < 1 || f.pairs > head_dim / 2 || f.axes < 1 || f.axes > kMostAxes) return result;
-  const auto size = f.pairs * f.axes;
+  if (f.pairs < 1 || f.pairs > kMostPairs || f.axes < 1 || f.axes > kMostAxes) return result;
+  const std::int64_t size = f.pairs * f.axes;
+  if (f.pairs > head_dim / 2) {
+    result.values.resize(static_cast<std::size_t>(size));
+    return result;
+  }
   result.values.assign(&call.need(f.values, "frequencies.values"), f.values + size);
   if (f.growth != nullptr) result.growth.assign(f.growth, f.growth + size);
   return result;

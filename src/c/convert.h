@@ -25,7 +25,8 @@ HeadLayout to_layout(const Call& call, const rotary_head_layout* given);
 /// With the output pairing filled in.
 rotary_head_layout from_layout(const HeadLayout& layout) noexcept;
 
-/// More pairs than a head of head_dim has are not copied: Rope refuses them.
+/// Of more pairs than a head has, which Rope refuses, no values are read: who takes rotary_dim for
+/// the number of pairs has none there.
 Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
                            std::int64_t head_dim);
 /// Points into the argument.

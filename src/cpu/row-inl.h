@@ -251,7 +251,7 @@ class RowMaker {
     if constexpr (sizeof(T) == sizeof(float)) {
       if (source.cache != nullptr && place.same_on_all_axes) {
         c = source.cache->row(place.at[0].integer);
-        s = c + job_.pairs;
+        if (c != nullptr) s = c + job_.pairs;
       }
     }
     if (c == nullptr) {

@@ -331,10 +331,13 @@ TEST_F(CBadCallTest, Ropes) {
   same(make(rotary_frequencies_init(values, 0, 1), half), {}, layout);
   same(make(rotary_frequencies_init(values, -1, 1), half), {.pairs = -1}, layout);
   same(make(rotary_frequencies_init(values, 1, 17), half), {.pairs = 1, .axes = 17}, layout);
-  // Pairs that no head has are not looked for in memory.
-  constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  same(make(rotary_frequencies_init(values, kMany, 16), half), {.pairs = kMany, .axes = 16},
-       layout);
+  // Pairs that the head does not have are not looked for in memory.
+  same(make(rotary_frequencies_init(values, 1000, 1), half),
+       {.pairs = 1000, .values = std::vector<double>(1000)}, layout);
+  for (const int bits : {21, 40, 62}) {
+    EXPECT_EQ(make(rotary_frequencies_init(values, std::int64_t{1} << bits, 16), half),
+              ROTARY_INVALID_ARGUMENT);
+  }
   rotary_frequencies changed = good;
   changed.scale = 0.0;
   same(make(changed, half), {.pairs = 1, .values = {1}, .scale = 0}, layout);

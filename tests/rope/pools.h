@@ -40,6 +40,9 @@ inline std::vector<NamedThreads> all_threads() {
     const std::string name = std::to_string(count);
     list.push_back({name + " of OpenMP", {.count = count, .run = {}}});
     list.push_back({name + " threads", {.count = count, .run = run_on_threads}});
+  }
+  for (const int count : {3, 8}) {
+    const std::string name = std::to_string(count);
     list.push_back({name + " here", {.count = count, .run = run_here}});
     list.push_back({name + " backwards", {.count = count, .run = run_backwards}});
   }

@@ -102,7 +102,7 @@ class Experiment {
   std::optional<reference::Elements> first_;  // what the first target made of `out_`
 };
 
-/// Batch, tokens, heads; every case takes the next of each list, and the lengths of the lists, 7, 11
+/// Batch, tokens, heads; every case takes the next of each list, and the lengths of the lists, 7, 23
 /// and 5, share no divisor with the other counts.
 constexpr std::array<Sizes, 7> kSizes = {{{2, 5, 3, 0},
                                           {1, 1, 1, 0},
@@ -113,7 +113,8 @@ constexpr std::array<Sizes, 7> kSizes = {{{2, 5, 3, 0},
                                           {2, 3, 0, 0}}};
 /// Less than a vector, whole vectors of every width, one more and one less; 300 is beyond what
 /// calls have room for on the stack.
-constexpr std::array<std::int64_t, 11> kPairs = {12, 1, 33, 3, 16, 80, 4, 17, 5, 64, 300};
+constexpr std::array<std::int64_t, 23> kPairs = {12, 1,  33, 3, 16, 4,  17, 5,  64, 2, 15, 6,
+                                                 80, 31, 3,  8, 32, 16, 7,  12, 9,  4, 300};
 constexpr std::int64_t kMisalignments = 5;
 
 using Param = std::tuple<DType, Layout>;

@@ -201,6 +201,12 @@ TEST(Threads, WithThreadsIsACopy) {
   EXPECT_EQ(other.options().cache.policy, CachePolicy::kAll);
   EXPECT_EQ(other.frequencies().values, one.frequencies().values);
   EXPECT_EQ(other.layout().output_pairing, Pairing::kInterleaved);
+  // It lives without the first.
+  const Rope heir =
+      make_rope({}, {CachePolicy::kHybrid, 200}).with_threads({.count = 1, .run = {}});
+  Tensors tensors(DType::kFloat32, Layout::kContiguous);
+  const Call call = calls()[0];
+  EXPECT_TRUE(tensors.result(heir, call) == tensors.result(one, call));
 }
 
 // One rope, many callers, each with threads of its own.
