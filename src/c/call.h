@@ -7,12 +7,35 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string_view>
 
 #include "rotary/rotary_c.h"
 #include "support/message.h"
 
 namespace rotary::c_api {
+
+/// What an error calls an argument: "options", "in[1].dtype", "positions.ids.dtype". Put together
+/// only when it is printed: most calls are good.
+struct Name {
+  std::string_view text{};
+  std::int64_t index = -1;
+  std::string_view member{};
+  std::string_view member_of_member{};
+
+  constexpr Name(const char* name) noexcept : text(name) {}  // NOLINT: a literal is the usual name
+  constexpr Name at(std::size_t i) const noexcept {
+    Name name = *this;
+    name.index = static_cast<std::int64_t>(i);
+    return name;
+  }
+  constexpr Name dot(std::string_view further) const noexcept {
+    Name name = *this;
+    (member.empty() ? name.member : name.member_of_member) = further;
+    return name;
+  }
+};
+std::ostream& operator<<(std::ostream& out, const Name& name);
 
 /// The call under way; it knows the name of its function, for errors.
 class Call {
@@ -26,7 +49,7 @@ class Call {
 
   /// What the pointer points to. Throws for NULL.
   template <typename T>
-  T& need(T* pointer, std::string_view name) const {
+  T& need(T* pointer, const Name& name) const {
     if (pointer == nullptr) reject(name, " must not be NULL");
     return *pointer;
   }
@@ -34,7 +57,7 @@ class Call {
   /// The caller's struct in this library's size: what it lacks is zero. Throws for NULL, a
   /// struct_size that no version has, and fields that this version does not know.
   template <typename T>
-  T read(const T* given, std::string_view name) const {
+  T read(const T* given, const Name& name) const {
     T value{};
     copy_in(given, name, &value, sizeof(T), alignof(T));
     if constexpr (requires { value.reserved; }) {
@@ -45,30 +68,29 @@ class Call {
 
   /// Element `index` of an array of the caller's structs, whose first element has `struct_size`.
   template <typename T>
-  T read_at(const T* array, std::size_t index, std::uint32_t struct_size,
-            std::string_view name) const {
+  T read_at(const T* array, std::size_t index, std::uint32_t struct_size, const Name& name) const {
     const void* at = reinterpret_cast<const std::byte*>(array) + index * struct_size;
-    const T value = read(static_cast<const T*>(at), name);
+    const T value = read(static_cast<const T*>(at), name.at(index));
     if (value.struct_size != struct_size) {
-      reject(name, ".struct_size must be that of the first of its array, ", struct_size, ", got ",
-             value.struct_size);
+      reject(name.at(index), ".struct_size must be that of the first of its array, ", struct_size,
+             ", got ", value.struct_size);
     }
     return value;
   }
 
   /// Fills as much of the caller's struct as it has; struct_size stays. Throws as read() does.
   template <typename T>
-  void write(T value, T* to, std::string_view name) const {
+  void write(T value, T* to, const Name& name) const {
     value.struct_size = read(to, name).struct_size;
     copy_out(&value, to, sizeof(T));
   }
 
-  /// `value` of `name`.`field`, which must be one of `lowest` ... `highest`.
+  /// `value`, which must be one of `lowest` ... `highest`.
   std::int32_t choose(std::int32_t value, std::int32_t lowest, std::int32_t highest,
-                      std::string_view name, std::string_view field = {}) const;
+                      const Name& name) const;
 
  private:
-  void copy_in(const void* given, std::string_view name, void* value, std::size_t size,
+  void copy_in(const void* given, const Name& name, void* value, std::size_t size,
                std::size_t alignment) const;
   static void copy_out(const void* value, void* to, std::size_t size) noexcept;
 
@@ -91,7 +113,7 @@ rotary_status guard(const char* function, const Body& body) noexcept {
 
 /// guard() for a function that makes a handle: *handle is NULL unless it succeeds.
 template <typename Handle, typename Body>
-rotary_status guard_new(const char* function, Handle** handle, std::string_view name,
+rotary_status guard_new(const char* function, Handle** handle, const Name& name,
                         const Body& body) noexcept {
   return guard(function, [&](const Call& call) {
     call.need(handle, name) = nullptr;

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 
 namespace rotary::c_api {
 namespace {
@@ -22,36 +22,33 @@ static_assert(static_cast<int>(CachePolicy::kHybrid) == ROTARY_CACHE_HYBRID);
 static_assert(static_cast<int>(DeviceType::kCuda) == ROTARY_DEVICE_CUDA);
 static_assert(kMaxRank == ROTARY_MAX_RANK);
 
-std::optional<Pairing> to_pairing(const Call& call, rotary_pairing given, std::string_view field) {
-  if (call.choose(given, 0, ROTARY_PAIRING_HALF, "layout", field) == 0) return std::nullopt;
+std::optional<Pairing> to_pairing(const Call& call, rotary_pairing given, const Name& name) {
+  if (call.choose(given, 0, ROTARY_PAIRING_HALF, name) == 0) return std::nullopt;
   return static_cast<Pairing>(given - 1);
 }
 
 rotary_pairing from_pairing(Pairing pairing) noexcept { return static_cast<int>(pairing) + 1; }
 
-TensorView view_of(const Call& call, const rotary_tensor& tensor, std::string_view name) {
+TensorView view_of(const Call& call, const rotary_tensor& tensor, const Name& name) {
   TensorView view;
   view.data = tensor.data;
   view.dtype = static_cast<DType>(
-      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_INT64, name, "dtype") - 1);
+      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_INT64, name.dot("dtype")) - 1);
   view.rank = tensor.rank;
   for (std::size_t i = 0; i < kMaxRank; ++i) {
     view.shape[i] = tensor.shape[i];
     view.strides[i] = tensor.strides[i];
   }
   view.device = {static_cast<DeviceType>(call.choose(tensor.device_type, ROTARY_DEVICE_CPU,
-                                                     ROTARY_DEVICE_CUDA, name, "device_type")),
+                                                     ROTARY_DEVICE_CUDA, name.dot("device_type"))),
                  tensor.device_index};
   return view;
 }
 
 std::span<const std::int64_t> list_of(const Call& call, const std::int64_t* values,
-                                      std::int64_t count, std::string_view name,
-                                      std::string_view field) {
-  if (count < 0) {
-    call.reject("the length of ", name, ".", field, " must not be negative, got ", count);
-  }
-  if (count > 0 && values == nullptr) call.reject(name, ".", field, " must not be NULL");
+                                      std::int64_t count, const Name& name) {
+  if (count < 0) call.reject("the length of ", name, " must not be negative, got ", count);
+  if (count > 0) call.need(values, name);
   return {values, static_cast<std::size_t>(count)};
 }
 
@@ -64,11 +61,12 @@ static void run_task(void* task_context, std::int32_t index) {
 }  // namespace
 
 HeadLayout to_layout(const Call& call, const rotary_head_layout* given) {
-  const rotary_head_layout layout = call.read(given, "layout");
+  constexpr Name kName("layout");
+  const rotary_head_layout layout = call.read(given, kName);
   return {.head_dim = layout.head_dim,
           .rotary_offset = layout.rotary_offset,
-          .pairing = to_pairing(call, layout.pairing, "pairing"),
-          .output_pairing = to_pairing(call, layout.output_pairing, "output_pairing")};
+          .pairing = to_pairing(call, layout.pairing, kName.dot("pairing")),
+          .output_pairing = to_pairing(call, layout.output_pairing, kName.dot("output_pairing"))};
 }
 
 rotary_head_layout from_layout(const HeadLayout& layout) noexcept {
@@ -130,43 +128,39 @@ Threads to_threads(const rotary_threads& threads) {
 }
 
 Options to_options(const Call& call, const rotary_rope_options* given) {
+  constexpr Name kName("options");
   const rotary_rope_options options =
-      given == nullptr ? rotary_rope_options_init() : call.read(given, "options");
+      given == nullptr ? rotary_rope_options_init() : call.read(given, kName);
   Options result{.threads = read_threads(call, options.threads)};
   result.rope.precision =
       static_cast<Precision>(call.choose(options.precision, ROTARY_PRECISION_EXACT,
-                                         ROTARY_PRECISION_REFERENCE, "options", "precision"));
+                                         ROTARY_PRECISION_REFERENCE, kName.dot("precision")));
   result.rope.cache = {
       .policy = static_cast<CachePolicy>(call.choose(
-          options.cache_policy, ROTARY_CACHE_NONE, ROTARY_CACHE_HYBRID, "options", "cache_policy")),
+          options.cache_policy, ROTARY_CACHE_NONE, ROTARY_CACHE_HYBRID, kName.dot("cache_policy"))),
       .positions = options.cache_positions};
   result.rope.threads = to_threads(result.threads);
   return result;
 }
 
-TensorView to_tensor(const Call& call, const rotary_tensor* given, std::string_view name) {
+TensorView to_tensor(const Call& call, const rotary_tensor* given, const Name& name) {
   return view_of(call, call.read(given, name), name);
 }
 
-TensorArray::TensorArray(const Call& call, const rotary_tensor* array, std::string_view name)
+TensorArray::TensorArray(const Call& call, const rotary_tensor* array, const Name& name)
     : call_(call), array_(array), struct_size_(call.read(array, name).struct_size), name_(name) {}
 
-std::string TensorArray::name_of(std::size_t index) const {
-  std::string name(name_);  // short: not allocated
-  return name.append("[").append(std::to_string(index)).append("]");
-}
-
 rotary_tensor TensorArray::read(std::size_t index) const {
-  return call_.read_at(array_, index, struct_size_, name_of(index));
+  return call_.read_at(array_, index, struct_size_, name_);
 }
 
 TensorView TensorArray::operator[](std::size_t index) const {
-  return view_of(call_, read(index), name_of(index));
+  return view_of(call_, read(index), name_.at(index));
 }
 
 TensorView TensorArray::if_given(std::size_t index) const {
   const rotary_tensor tensor = read(index);
-  return tensor.data == nullptr ? TensorView{} : view_of(call_, tensor, name_of(index));
+  return tensor.data == nullptr ? TensorView{} : view_of(call_, tensor, name_.at(index));
 }
 
 std::size_t check_count(const Call& call, std::int64_t count) {
@@ -182,29 +176,33 @@ OperandList::OperandList(const Call& call, const rotary_tensor* in, const rotary
     : size_(check_count(call, count)) {
   if (size_ == 0) return;
   const TensorArray from(call, in, "in");
-  const TensorArray to(call, out != nullptr ? out : in, out != nullptr ? "out" : "in");
+  if (out == nullptr) {
+    for (std::size_t i = 0; i < size_; ++i) std::construct_at(list_ + i, from[i]);
+    return;
+  }
+  const TensorArray to(call, out, "out");
   for (std::size_t i = 0; i < size_; ++i) std::construct_at(list_ + i, from[i], to[i]);
 }
 
-Positions to_positions(const Call& call, const rotary_positions* given, std::string_view name) {
+Positions to_positions(const Call& call, const rotary_positions* given, const Name& name) {
   const rotary_positions p = call.read(given, name);
-  call.choose(p.kind, ROTARY_POSITIONS_RANGE, ROTARY_POSITIONS_PACKED_AT, name, "kind");
-  const bool all = call.choose(p.on_all_axes, 0, 1, name, "on_all_axes") == 1;
+  call.choose(p.kind, ROTARY_POSITIONS_RANGE, ROTARY_POSITIONS_PACKED_AT, name.dot("kind"));
+  const bool all = call.choose(p.on_all_axes, 0, 1, name.dot("on_all_axes")) == 1;
 
   const bool packed = p.kind == ROTARY_POSITIONS_PACKED || p.kind == ROTARY_POSITIONS_PACKED_AT;
   const bool ids = p.kind == ROTARY_POSITIONS_IDS;
   const auto unused = [&](bool is_given, std::string_view field) {
-    if (is_given) call.reject(name, ".", field, " does not belong to kind ", p.kind);
+    if (is_given) call.reject(name.dot(field), " does not belong to kind ", p.kind);
   };
   unused(!packed && (p.boundaries != nullptr || p.num_boundaries != 0), "boundaries");
   unused(!ids && p.ids != nullptr, "ids");
   unused(ids && (p.first != nullptr || p.num_first != 0), "first");
   unused((packed || ids) && p.start != 0, "start");
 
-  const auto first = list_of(call, p.first, p.num_first, name, "first");
+  const auto first = list_of(call, p.first, p.num_first, name.dot("first"));
   const bool by_row = !first.empty() || p.first != nullptr;
-  if (by_row && p.start != 0) call.reject(name, ".start must be 0 where first is given");
-  const auto boundaries = list_of(call, p.boundaries, p.num_boundaries, name, "boundaries");
+  if (by_row && p.start != 0) call.reject(name.dot("start"), " must be 0 where first is given");
+  const auto boundaries = list_of(call, p.boundaries, p.num_boundaries, name.dot("boundaries"));
 
   const auto made = [&] {
     switch (p.kind) {
@@ -212,10 +210,8 @@ Positions to_positions(const Call& call, const rotary_positions* given, std::str
         return by_row ? Positions::range(first) : Positions::range(p.start);
       case ROTARY_POSITIONS_AT:
         return by_row ? Positions::at(first) : Positions::at(p.start);
-      case ROTARY_POSITIONS_IDS: {
-        const std::string ids_name = std::string(name).append(".ids");  // short: not allocated
-        return Positions::ids(ConstTensorView(to_tensor(call, p.ids, ids_name)));
-      }
+      case ROTARY_POSITIONS_IDS:
+        return Positions::ids(ConstTensorView(to_tensor(call, p.ids, name.dot("ids"))));
       case ROTARY_POSITIONS_PACKED:
         return Positions::packed(boundaries, first);
       default:

@@ -8,8 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "c/call.h"
 #include "rotary/operands.h"
@@ -43,24 +41,23 @@ struct Options {
 };
 Options to_options(const Call& call, const rotary_rope_options* given);
 
-TensorView to_tensor(const Call& call, const rotary_tensor* given, std::string_view name);
+TensorView to_tensor(const Call& call, const rotary_tensor* given, const Name& name);
 
 /// An array of the caller's tensors, read one by one.
 class TensorArray {
  public:
-  TensorArray(const Call& call, const rotary_tensor* array, std::string_view name);
+  TensorArray(const Call& call, const rotary_tensor* array, const Name& name);
   TensorView operator[](std::size_t index) const;
   /// No view where the tensor has no memory, whatever else it says.
   TensorView if_given(std::size_t index) const;
 
  private:
   rotary_tensor read(std::size_t index) const;
-  std::string name_of(std::size_t index) const;
 
   const Call& call_;
   const rotary_tensor* array_;
   std::uint32_t struct_size_;
-  std::string_view name_;
+  Name name_;
 };
 
 /// Throws unless there is room for so many tensors in one call.
@@ -80,6 +77,6 @@ class OperandList {
   };
 };
 
-Positions to_positions(const Call& call, const rotary_positions* given, std::string_view name);
+Positions to_positions(const Call& call, const rotary_positions* given, const Name& name);
 
 }  // namespace rotary::c_api

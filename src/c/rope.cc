@@ -23,6 +23,7 @@ using rotary::c_api::from_frequencies;
 using rotary::c_api::from_layout;
 using rotary::c_api::guard;
 using rotary::c_api::guard_new;
+using rotary::c_api::Name;
 using rotary::c_api::OperandList;
 using rotary::c_api::TensorArray;
 using rotary::c_api::to_layout;
@@ -32,7 +33,7 @@ using RopeMethod = void (Rope::*)(const Operands&, const Positions&) const;
 
 rotary_status apply(const char* function, RopeMethod method, const rotary_rope* rope,
                     const rotary_tensor* in, const rotary_tensor* out, std::int64_t count,
-                    const rotary_positions* positions, std::string_view positions_name) {
+                    const rotary_positions* positions, const Name& positions_name) {
   return guard(function, [&](const Call& call) {
     const Rope& by = call.need(rope, "rope").rope;
     const OperandList operands(call, in, out, count);

@@ -54,16 +54,23 @@ rotary_status guard(const char* function, void (*body)(const void* state, const 
   }
 }
 
+std::ostream& operator<<(std::ostream& out, const Name& name) {
+  out << name.text;
+  if (name.index >= 0) out << '[' << name.index << ']';
+  if (!name.member.empty()) out << '.' << name.member;
+  if (!name.member_of_member.empty()) out << '.' << name.member_of_member;
+  return out;
+}
+
 std::int32_t Call::choose(std::int32_t value, std::int32_t lowest, std::int32_t highest,
-                          std::string_view name, std::string_view field) const {
+                          const Name& name) const {
   if (value < lowest || value > highest) {
-    reject(name, field.empty() ? "" : ".", field, " must be ", lowest, " to ", highest, ", got ",
-           value);
+    reject(name, " must be ", lowest, " to ", highest, ", got ", value);
   }
   return value;
 }
 
-void Call::copy_in(const void* given, std::string_view name, void* value, std::size_t size,
+void Call::copy_in(const void* given, const Name& name, void* value, std::size_t size,
                    std::size_t alignment) const {
   // Far beyond any struct to come: what is larger was never set.
   constexpr std::uint32_t kLargest = 4096;

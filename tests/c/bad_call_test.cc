@@ -271,6 +271,8 @@ TEST_F(CBadCallTest, PositionsThatCppRefuses) {
   const std::int64_t shape[] = {5, 1, 1, 1};
   rotary_tensor tensor = rotary_tensor_contiguous(ids.data(), ROTARY_DTYPE_FLOAT64, 1, shape);
   same(rotary_positions_ids(&tensor), [&] { return Positions::ids(view); });
+  tensor.dtype = 0;
+  refused(rotary_positions_ids(&tensor), "positions.ids.dtype must be 1 to 6, got 0");
   tensor.dtype = ROTARY_DTYPE_BFLOAT16;
   same(rotary_positions_ids(&tensor), [&] {
     ConstTensorView other = view;
