@@ -44,10 +44,10 @@ CosSinCache::CosSinCache(const PhaseTable& phases, const Cache& options)
   }
 }
 
-void CosSinCache::fill(std::int64_t block) const noexcept {
+void CosSinCache::fill(std::size_t block) const noexcept {
   const std::lock_guard lock(making_);
   if (blocks_[block].load(std::memory_order_relaxed)) return;
-  const std::int64_t first = block * kBlock;
+  const std::int64_t first = static_cast<std::int64_t>(block) * kBlock;
   fill_rows_on_cpu(phases_, first, std::min(kBlock, positions_ - first),
                    table_.get() + first * row_size_);
   blocks_[block].store(true, std::memory_order_release);

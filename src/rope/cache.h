@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,9 +26,8 @@ class CosSinCache {
   /// growth; nullptr where the table does not reach.
   const float* row(std::int64_t position) const noexcept {
     if (position < 0 || position >= positions_) return nullptr;
-    if (blocks_ && !blocks_[position / kBlock].load(std::memory_order_acquire)) {
-      fill(position / kBlock);
-    }
+    const auto block = static_cast<std::size_t>(position / kBlock);
+    if (blocks_ && !blocks_[block].load(std::memory_order_acquire)) fill(block);
     return table_.get() + position * row_size_;
   }
 
@@ -36,7 +36,7 @@ class CosSinCache {
   struct Free {
     void operator()(float* memory) const noexcept;
   };
-  void fill(std::int64_t block) const noexcept;
+  void fill(std::size_t block) const noexcept;
 
   const PhaseTable& phases_;
   std::int64_t positions_ = 0;
