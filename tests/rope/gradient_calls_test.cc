@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,42 +47,70 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
+/// Tensors to take the gradients of, again and again.
+class Tensors {
+ public:
+  Tensors(const Sizes& sizes, DType dtype)
+      : x_(Layout::kContiguous, dtype, sizes, 1),
+        g_(Layout::kHeadsFirst, dtype, sizes, 2),
+        grad_in_(Layout::kContiguous, dtype, sizes, 3) {}
+
+  Result result(const Rope& rope, const Positions& positions) const {
+    const Frequencies& f = rope.frequencies();
+    const std::int64_t axes = positions.same_on_all_axes() ? 1 : f.axes;
+    const std::int64_t tokens = x_.sizes().tokens;
+    const std::int64_t rows = std::max<std::int64_t>(positions.batch(), 1);
+    Result result{std::vector<double>(f.values.size()),
+                  std::vector<double>(static_cast<std::size_t>(axes * rows * tokens)),
+                  0.0,
+                  {}};
+    double* data = result.positions.data();
+    const TensorView view =
+        positions.batch() < 0 ? TensorView::contiguous(data, DType::kFloat64, {axes, tokens})
+                              : TensorView::contiguous(data, DType::kFloat64, {axes, rows, tokens});
+    const GradientOperand operand{x_.view(), g_.view(), grad_in_.view()};
+    rope.gradient(std::span(&operand, 1), positions,
+                  {.frequencies = result.frequencies, .positions = view, .scale = &result.scale});
+    result.grad_in = grad_in_.bits();
+    return result;
+  }
+
+ private:
+  PlacedTensor x_;
+  PlacedTensor g_;
+  PlacedTensor grad_in_;
+};
+
 Result run(const Rope& rope, const Sizes& sizes, DType dtype, const Positions& positions) {
-  const PlacedTensor x(Layout::kContiguous, dtype, sizes, 1);
-  const PlacedTensor g(Layout::kHeadsFirst, dtype, sizes, 2);
-  const PlacedTensor grad_in(Layout::kContiguous, dtype, sizes, 3);
-  const Frequencies& f = rope.frequencies();
-  const std::int64_t axes = positions.same_on_all_axes() ? 1 : f.axes;
-  const std::int64_t rows = positions.batch() < 0 ? 1 : positions.batch();
-  Result result{std::vector<double>(f.values.size()),
-                std::vector<double>(static_cast<std::size_t>(axes * rows * sizes.tokens)),
-                0.0,
-                {}};
-  const auto shape = [&] {
-    if (positions.batch() < 0) {
-      return TensorView::contiguous(result.positions.data(), DType::kFloat64, {axes, sizes.tokens});
-    }
-    return TensorView::contiguous(result.positions.data(), DType::kFloat64,
-                                  {axes, rows, sizes.tokens});
-  };
-  const GradientOperand operand{x.view(), g.view(), grad_in.view()};
-  rope.gradient(std::span(&operand, 1), positions,
-                {.frequencies = result.frequencies, .positions = shape(), .scale = &result.scale});
-  result.grad_in = grad_in.bits();
-  return result;
+  return Tensors(sizes, dtype).result(rope, positions);
 }
 
-// More tokens than one part of the work, and a number that nothing divides.
+// More tokens than one part of the work, shared by three whatever the type, and no number that they
+// divide.
 TEST(GradientCall, SameBitsOnAnyThreads) {
-  constexpr Sizes kSizes{.batch = 3, .tokens = 331, .heads = 4, .head_dim = kHeadDim};
   const std::vector<std::int64_t> first = {5, 0, -77};
   const Rope one = make_rope().with_threads({.count = 1, .run = {}});
   for (const DType dtype : kTypes) {
+    const std::int64_t tokens = 1603 / static_cast<std::int64_t>(size_of(dtype));
+    const Tensors tensors({.batch = 3, .tokens = tokens, .heads = 4, .head_dim = kHeadDim}, dtype);
     for (const Positions& positions : {Positions::range(3), Positions::range(first)}) {
-      const Result expected = run(one, kSizes, dtype, positions);
+      const Result expected = tensors.result(one, positions);
       ASSERT_NE(expected.scale, 0.0);
-      for (const auto& [name, threads] : all_threads()) {
-        EXPECT_TRUE(run(one.with_threads(threads), kSizes, dtype, positions) == expected)
+      int most = 0;
+      const Rope counting = one.with_threads(
+          {.count = 3, .run = [&most](int tasks, const std::function<void(int)>& task) {
+             most = std::max(most, tasks);
+             run_on_threads(tasks, task);
+           }});
+      EXPECT_TRUE(tensors.result(counting, positions) == expected) << name_of(dtype);
+      EXPECT_EQ(most, 3) << name_of(dtype);
+      for (const int count : {2, 3, 8}) {
+        EXPECT_TRUE(tensors.result(one.with_threads({.count = count, .run = {}}), positions) ==
+                    expected)
+            << count << ' ' << name_of(dtype);
+      }
+      for (const auto& [name, threads] : some_threads()) {
+        EXPECT_TRUE(tensors.result(one.with_threads(threads), positions) == expected)
             << name << ' ' << name_of(dtype);
       }
     }

@@ -47,7 +47,7 @@ class PlacedTensor {
   PlacedTensor(Layout layout, DType dtype, const Sizes& sizes, unsigned seed,
                std::int64_t misaligned = 1)
       : sizes_(sizes),
-        memory_(dtype, static_cast<std::size_t>(3 * sizes.count() + 2 * kMargin)),
+        memory_(dtype, static_cast<std::size_t>(spread(layout) * sizes.count() + 2 * kMargin)),
         first_(kMargin / 2 + misaligned) {
     const auto [batch, tokens, heads, head_dim] = sizes;
     const std::int64_t token = heads * head_dim;
@@ -97,14 +97,14 @@ class PlacedTensor {
 
   /// Place in memory() of each element, in the order batch, token, head, dim.
   std::vector<std::size_t> places() const {
-    std::vector<std::size_t> places;
-    places.reserve(static_cast<std::size_t>(sizes_.count()));
+    std::vector<std::size_t> places(static_cast<std::size_t>(sizes_.count()));
+    std::size_t n = 0;
     for (std::int64_t b = 0; b < sizes_.batch; ++b) {
       for (std::int64_t t = 0; t < sizes_.tokens; ++t) {
         for (std::int64_t h = 0; h < sizes_.heads; ++h) {
           const std::int64_t head = first_ + b * strides_[0] + t * strides_[1] + h * strides_[2];
           for (std::int64_t i = 0; i < sizes_.head_dim; ++i) {
-            places.push_back(static_cast<std::size_t>(head + i * strides_[3]));
+            places[n++] = static_cast<std::size_t>(head + i * strides_[3]);
           }
         }
       }
@@ -114,10 +114,10 @@ class PlacedTensor {
 
   /// The elements in that order.
   std::vector<long double> values() const {
-    std::vector<long double> values;
-    values.reserve(static_cast<std::size_t>(sizes_.count()));
-    for (const std::size_t place : places()) {
-      values.push_back(static_cast<long double>(memory_.get(place)));
+    const auto from = places();
+    std::vector<long double> values(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      values[i] = static_cast<long double>(memory_.get(from[i]));
     }
     return values;
   }
@@ -141,6 +141,11 @@ class PlacedTensor {
 
  private:
   static constexpr std::int64_t kMargin = 32;
+  /// Memory for each element of the view.
+  static std::int64_t spread(Layout layout) {
+    if (layout == Layout::kPackedQkv || layout == Layout::kHeadwiseQkv) return 3;
+    return layout == Layout::kInnerStride2 ? 2 : 1;
+  }
   Sizes sizes_;
   reference::Elements memory_;
   std::int64_t first_;

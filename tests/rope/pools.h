@@ -49,4 +49,11 @@ inline std::vector<NamedThreads> all_threads() {
   return list;
 }
 
+/// A few of them, where all would take long.
+inline std::vector<NamedThreads> some_threads() {
+  return {{"2 of OpenMP", {.count = 2, .run = {}}},
+          {"3 threads", {.count = 3, .run = run_on_threads}},
+          {"5 backwards", {.count = 5, .run = run_backwards}}};
+}
+
 }  // namespace rotary

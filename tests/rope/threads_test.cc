@@ -27,8 +27,12 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
 constexpr std::int64_t kHeadDim = 64;
-// Large enough that every engine shares the work, and no count divides it.
-constexpr Sizes kLarge{.batch = 3, .tokens = 151, .heads = 5, .head_dim = kHeadDim};
+/// Large enough that the work is shared by five, whatever the type: 1.3 MB with what k brings. No
+/// count divides it.
+Sizes large(DType dtype) {
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  return {.batch = 3, .tokens = 803 / size, .heads = 5, .head_dim = kHeadDim};
+}
 
 Rope make_rope(const Threads& threads, const Cache& cache = {}) {
   return Rope(
@@ -50,9 +54,13 @@ std::vector<Call> calls() {
           [](const Rope& r, const Operands& x) { r.unrotate(x, Positions::range(77)); },
           [](const Rope& r, const Operands& x) { r.adjoint(x, Positions::range(-77)); },
           [](const Rope& r, const Operands& x) { r.shift(x, Positions::at(-9)); },
-          [](const Rope& r, const Operands& x) { rerotate(x, r, r, Positions::range(5)); },
           [](const Rope& r, const Operands& x) {
-            const std::vector<std::int64_t> boundaries = {0, 10, 10, 100, kLarge.tokens};
+            const Rope to(make_frequencies({.rotary_dim = 48, .theta = 5e5}), r.layout(),
+                          {.threads = r.options().threads});
+            rerotate(x, r, to, Positions::range(5));
+          },
+          [](const Rope& r, const Operands& x) {
+            const std::vector<std::int64_t> boundaries = {0, 10, 10, 100, x.list()[0].in.shape[1]};
             r.rotate(x, Positions::packed(boundaries));
           },
           [](const Rope& r, const Operands& x) {
@@ -65,9 +73,9 @@ std::vector<Call> calls() {
 class Tensors {
  public:
   Tensors(DType dtype, Layout layout)
-      : q_(layout, dtype, kLarge, 1),
-        k_(layout, dtype, fewer_heads(), 2),
-        out_(Layout::kContiguous, dtype, fewer_heads(), 3),
+      : q_(layout, dtype, large(dtype), 1),
+        k_(layout, dtype, fewer_heads(dtype), 2),
+        out_(Layout::kContiguous, dtype, fewer_heads(dtype), 3),
         q_before_(q_.snapshot()),
         out_before_(out_.snapshot()) {}
 
@@ -80,8 +88,8 @@ class Tensors {
   }
 
  private:
-  static Sizes fewer_heads() {
-    Sizes sizes = kLarge;
+  static Sizes fewer_heads(DType dtype) {
+    Sizes sizes = large(dtype);
     sizes.heads = 2;
     return sizes;
   }
@@ -95,62 +103,74 @@ class Tensors {
 TEST(Threads, SameBitsOnAnyThreads) {
   const Rope one = make_rope({.count = 1, .run = {}});
   for (const DType dtype : kTypes) {
-    for (const Layout layout : {Layout::kHeadsFirst, Layout::kContiguous}) {
-      Tensors tensors(dtype, layout);
-      for (const Call& call : calls()) {
-        const auto wanted = tensors.result(one, call);
-        for (const auto& [name, threads] : all_threads()) {
-          EXPECT_TRUE(tensors.result(one.with_threads(threads), call) == wanted)
-              << name << ' ' << name_of(dtype);
-        }
-        // Made with them, and with a table.
-        const Rope made =
-            make_rope({.count = 3, .run = run_on_threads}, {CachePolicy::kHybrid, 150});
-        EXPECT_TRUE(tensors.result(made, call) == wanted) << name_of(dtype);
+    Tensors tensors(dtype, size_of(dtype) == 2 ? Layout::kContiguous : Layout::kHeadsFirst);
+    const Call call = calls()[0];
+    const auto wanted = tensors.result(one, call);
+    for (const auto& [name, threads] : all_threads()) {
+      EXPECT_TRUE(tensors.result(one.with_threads(threads), call) == wanted)
+          << name << ' ' << name_of(dtype);
+    }
+  }
+}
+
+TEST(Threads, SameBitsOfEveryCall) {
+  const Rope one = make_rope({.count = 1, .run = {}});
+  // Made with threads, and with a table, too.
+  const Rope made = make_rope({.count = 3, .run = run_on_threads}, {CachePolicy::kHybrid, 150});
+  for (const DType dtype : kTypes) {
+    Tensors tensors(dtype, size_of(dtype) == 2 ? Layout::kHeadsFirst : Layout::kContiguous);
+    for (const Call& call : calls()) {
+      const auto wanted = tensors.result(one, call);
+      EXPECT_TRUE(tensors.result(made, call) == wanted) << name_of(dtype);
+      for (const auto& [name, threads] : some_threads()) {
+        EXPECT_TRUE(tensors.result(one.with_threads(threads), call) == wanted)
+            << name << ' ' << name_of(dtype);
       }
     }
   }
 }
 
 TEST(Threads, SameBitsFromTables) {
-  std::vector<float> cos(151 * 24);
+  const Sizes sizes = large(DType::kBFloat16);
+  std::vector<float> cos(static_cast<std::size_t>(sizes.tokens * 24));
   std::vector<float> sin(cos.size());
   for (std::size_t i = 0; i < cos.size(); ++i) {
     cos[i] = 0.8f - 0.001f * static_cast<float>(i % 97);
     sin[i] = 0.1f + 0.001f * static_cast<float>(i % 89);
   }
-  const auto view = [](const std::vector<float>& x) {
-    return ConstTensorView::contiguous(x.data(), DType::kFloat32, {kLarge.tokens, 24});
+  const auto view = [&sizes](const std::vector<float>& x) {
+    return ConstTensorView::contiguous(x.data(), DType::kFloat32, {sizes.tokens, 24});
   };
   const auto rotated = [&](const Threads& threads) {
     const TableRope rope({view(cos), view(sin)}, {.head_dim = kHeadDim, .pairing = Pairing::kHalf},
                          TableWidth::kPairs, threads);
-    const PlacedTensor x(Layout::kContiguous, DType::kBFloat16, kLarge, 1);
+    const PlacedTensor x(Layout::kContiguous, DType::kBFloat16, sizes, 1);
     rope.rotate(x.view());
     rope.unrotate(x.view(), Positions::range());
     return x.bits();
   };
   const Bits wanted = rotated({.count = 1, .run = {}});
-  for (const auto& [name, threads] : all_threads()) EXPECT_EQ(rotated(threads), wanted) << name;
+  for (const auto& [name, threads] : some_threads()) EXPECT_EQ(rotated(threads), wanted) << name;
 }
 
-// A pool is asked once for a large call, for no more tasks than it said, and for each just once.
+// A pool is asked once for a large call, for as many tasks as it said it has room for.
 TEST(Threads, PoolIsAskedOnce) {
-  for (const int count : {2, 3, 8}) {
-    int asked = 0;
-    int most = 0;
-    const Threads threads{.count = count,
-                          .run = [&](int tasks, const std::function<void(int)>& task) {
-                            ++asked;
-                            most = tasks;
-                            run_on_threads(tasks, task);
-                          }};
-    const PlacedTensor q(Layout::kContiguous, DType::kFloat32, kLarge, 1);
-    const PlacedTensor k(Layout::kContiguous, DType::kFloat32, kLarge, 2);
-    make_rope(threads).rotate({q.view(), k.view()}, Positions::range());
-    EXPECT_EQ(asked, 1);
-    EXPECT_GE(most, 2);
-    EXPECT_LE(most, count);
+  for (const DType dtype : kTypes) {
+    const PlacedTensor q(Layout::kContiguous, dtype, large(dtype), 1);
+    const PlacedTensor k(Layout::kContiguous, dtype, large(dtype), 2);
+    for (const int count : {2, 3, 5}) {
+      int asked = 0;
+      int most = 0;
+      const Threads threads{.count = count,
+                            .run = [&](int tasks, const std::function<void(int)>& task) {
+                              ++asked;
+                              most = tasks;
+                              run_on_threads(tasks, task);
+                            }};
+      make_rope(threads).rotate({q.view(), k.view()}, Positions::range());
+      EXPECT_EQ(asked, 1) << name_of(dtype);
+      EXPECT_EQ(most, count) << name_of(dtype);
+    }
   }
 }
 
@@ -165,10 +185,10 @@ TEST(Threads, SmallCallsStayHere) {
   const PlacedTensor k(Layout::kContiguous, DType::kBFloat16, {1, 1, 8, kHeadDim}, 2);
   make_rope({.count = 8, .run = run}).rotate({q.view(), k.view()}, Positions::at(131071));
   EXPECT_FALSE(asked);
-  const PlacedTensor large(Layout::kContiguous, DType::kFloat32, kLarge, 3);
-  make_rope({.count = 1, .run = run}).rotate(large.view(), Positions::range());
+  const PlacedTensor x(Layout::kContiguous, DType::kFloat32, large(DType::kFloat32), 3);
+  make_rope({.count = 1, .run = run}).rotate(x.view(), Positions::range());
   EXPECT_FALSE(asked);
-  make_rope({.count = 2, .run = run}).rotate(large.view(), Positions::range());
+  make_rope({.count = 2, .run = run}).rotate(x.view(), Positions::range());
   EXPECT_TRUE(asked);
 }
 
@@ -177,7 +197,7 @@ TEST(Threads, ErrorsComeFirst) {
   bool asked = false;
   const Rope rope = make_rope(
       {.count = 4, .run = [&asked](int, const std::function<void(int)>&) { asked = true; }});
-  const PlacedTensor x(Layout::kContiguous, DType::kFloat32, kLarge, 1);
+  const PlacedTensor x(Layout::kContiguous, DType::kFloat32, large(DType::kFloat32), 1);
   const std::vector<std::int64_t> few = {1};
   EXPECT_THROW(rope.rotate(x.view(), Positions::ids(few)), std::invalid_argument);
   EXPECT_FALSE(asked);
