@@ -35,7 +35,7 @@ inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::
   return map == Map::kUnrotate ? 1.0L / z : std::conj(z);
 }
 
-/// Multiplies pair i of row r of x [rows, heads, head_dim] by z(r, i); the rest of a head is copied.
+/// Multiplies pair i of row r of x [rows, heads, head_dim] by z(r, i); copies the rest of a head.
 template <typename Multiplier>
 std::vector<long double> multiply(const HeadLayout& slice, std::int64_t pairs, Pairing read,
                                   Pairing write, const std::vector<long double>& x,

@@ -213,7 +213,7 @@ TEST(GradientCall, OfNothingIsZero) {
   EXPECT_EQ(scale, 0.0);
 }
 
-// ---- What is refused -------------------------------------------------------------------------------
+// ---- What is refused ---------------------------------------------------------------------------
 
 class BadGradient : public BadCall {
  protected:

@@ -203,9 +203,9 @@ void for_each(const Result& got, const reference::Gradients& expected,
   compare("scale", got.scale, expected.scale);
 }
 
-// Relative to the sizes of the terms: a rotation, a dot product of two elements (1), the sum over at
-// most six heads (2.5) and the factor (0.5) in the arithmetic of the tensor, and a sum of not more
-// than 500 terms in float64 (250).
+// Relative to the sizes of the terms: a rotation, a dot product of two elements (1), the sum over
+// at most six heads (2.5) and the factor (0.5) in the arithmetic of the tensor, and a sum of not
+// more than 500 terms in float64 (250).
 TEST(Gradient, MatchesTheFormula) {
   for (const Setting& s : settings()) {
     const Rope rope(s.f, s.layout());

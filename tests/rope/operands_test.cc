@@ -141,7 +141,7 @@ TEST(Operands, NothingToDo) {
   }
 }
 
-// ---- Packed query-key-value memory ----------------------------------------------------------------
+// ---- Packed query-key-value memory -------------------------------------------------------------
 
 /// q, k and v in one buffer: sizes of the whole, and where each part begins and how it steps.
 struct Packed {
@@ -246,7 +246,7 @@ TEST(PackedQkv, OutOfPlace) {
   }
 }
 
-// ---- What is refused -------------------------------------------------------------------------------
+// ---- What is refused ---------------------------------------------------------------------------
 
 class BadOperands : public testing::Test {
  protected:

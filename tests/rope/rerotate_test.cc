@@ -86,8 +86,8 @@ auto quotient(const Crossing& c, const std::vector<long double>& positions) {
   };
 }
 
-/// As units_of(); for float64 the rounding of a second frequency, 0.8 sqrt(2), and a second growth, 1,
-/// come on top, and in both types the quotient of two scales, half.
+/// As units_of(); for float64 the rounding of a second frequency, 0.8 sqrt(2), and a second growth,
+/// 1, come on top, and in both types the quotient of two scales, half.
 double units_of_quotient(DType dtype) {
   return units_of(dtype) + (dtype == DType::kFloat64 ? 2.7 : 0.5);
 }
@@ -205,9 +205,9 @@ TEST(Rerotate, FarIsExact) {
   }
 }
 
-// With the float32 angles of transformers it takes back just the angle that was applied. cos and sin
-// of either angle are rounded to float32, as vectors 0.5 sqrt(2) units, and their product is 1 more;
-// the exact one errs by 0.85.
+// With the float32 angles of transformers it takes back just the angle that was applied. cos and
+// sin of either angle are rounded to float32, as vectors 0.5 sqrt(2) units, and their product is 1
+// more; the exact one errs by 0.85.
 TEST(Rerotate, ReferenceAngles) {
   constexpr auto kExact = Precision::kExact;
   constexpr auto kReference = Precision::kReference;
@@ -238,7 +238,7 @@ TEST(Rerotate, ReferenceAngles) {
   }
 }
 
-// ---- What is refused -------------------------------------------------------------------------------
+// ---- What is refused ---------------------------------------------------------------------------
 
 TEST_F(BadCall, Rerotate) {
   const auto refuse = [this](const Rope& from, const Rope& to, const std::string& rule,

@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// One table: target x dtype x layout x pairing x output pairing x direction x in place or not x slice
-// x kind of positions x axes, against the reference, with nothing touched outside the slice and the
-// view. The first target is held to the reference, the others to the bits of the first.
+// One table: target x dtype x layout x pairing x output pairing x direction x in place or not x
+// slice x kind of positions x axes, against the reference, with nothing touched outside the slice
+// and the view. The first target is held to the reference, the others to the bits of the first.
 
 #include <gtest/gtest.h>
 
@@ -102,8 +102,8 @@ class Experiment {
   std::optional<reference::Elements> first_;  // what the first target made of `out_`
 };
 
-/// Batch, tokens, heads; every case takes the next of each list, and the lengths of the lists, 7, 23
-/// and 5, share no divisor with the other counts.
+/// Batch, tokens, heads; every case takes the next of each list, and the lengths of the lists, 7,
+/// 23 and 5, share no divisor with the other counts.
 constexpr std::array<Sizes, 7> kSizes = {{{2, 5, 3, 0},
                                           {1, 1, 1, 0},
                                           {3, 2, 1, 0},

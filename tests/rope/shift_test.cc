@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Keys that move: shift() multiplies by e^(delta (growth + i f)), without scale, and brings keys from
-// the place they were rotated for to the place they are wanted at.
+// Keys that move: shift() multiplies by e^(delta (growth + i f)), without scale, and brings keys
+// from the place they were rotated for to the place they are wanted at.
 
 #include <gtest/gtest.h>
 
@@ -115,7 +115,8 @@ Frequencies of_distance(Frequencies f) {
   return f;
 }
 
-// Each dtype, pairing, kind of distance and recipe, against the reference, in place and out of place.
+// Each dtype, pairing, kind of distance and recipe, against the reference, in place and out of
+// place.
 TEST(Shift, IsTheFactorOfTheDistance) {
   for (const auto& [scaling, axes] : {std::pair<Scaling, AxisMap>{Plain{}, OneAxis{}},
                                       {kYarn, OneAxis{}},
@@ -155,9 +156,10 @@ TEST(Shift, IsTheFactorOfTheDistance) {
   }
 }
 
-// Keys rotated for p and moved by d are those of p + d. The rotation errs by k units, as a vector by
-// k sqrt(2), which the shift turns and adds its own k to; the other side errs by k: (2 + sqrt 2) k.
-// The 16-bit types round three times: 3/2 units at most, sqrt(2) longer for the one that is turned.
+// Keys rotated for p and moved by d are those of p + d. The rotation errs by k units, as a vector
+// by k sqrt(2), which the shift turns and adds its own k to; the other side errs by k: (2 + sqrt 2)
+// k. The 16-bit types round three times: 3/2 units at most, sqrt(2) longer for the one that is
+// turned.
 TEST(Shift, MovesKeys) {
   for (const auto& [scaling, axes] : {std::pair<Scaling, AxisMap>{Plain{}, OneAxis{}},
                                       {kYarn, OneAxis{}},
@@ -254,7 +256,7 @@ TEST(Shift, FarIsExact) {
   }
 }
 
-// ---- What is refused -------------------------------------------------------------------------------
+// ---- What is refused ---------------------------------------------------------------------------
 
 TEST_F(BadCall, Shift) {
   const auto refuse = [this](const TensorView& keys, const Positions& by, const std::string& rule,

@@ -123,10 +123,10 @@ def test_page():
     for title in ("1x(32+8)x128, 1 thread", "64x(32+8)x128, 1 thread", "3x(2+1)x64, 1 thread"):
         assert title in lines
     assert sum(line.split()[:1] == ["dtype"] for line in lines) == 3
-    # Three references and eight variants for each of three types and shapes.
-    assert sum(line.split()[:1] in (["fp32"], ["bf16"], ["fp16"]) for line in lines) == 99 + 1
+    # Three references and eight variants for each of three types and shapes, and seven targets.
+    assert sum(line.split()[:1] in (["fp32"], ["bf16"], ["fp16"]) for line in lines) == 99 + 7
     assert "Targets" in lines
-    assert sum(line.startswith("  decode, ") for line in lines) == 2
+    assert sum(" decode, " in line for line in lines) == 6
 
 
 def test_verdicts_follow_from_the_figures():
