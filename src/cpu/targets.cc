@@ -5,6 +5,7 @@
 
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rope/kernel.h"
@@ -12,6 +13,20 @@
 #include "support/message.h"
 
 namespace rotary {
+namespace {
+
+/// The target of that name; the best for any other.
+void choose(std::string_view name) {
+  hwy::SetSupportedTargetsForTest(0);
+  std::int64_t chosen = 0;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    if (name == hwy::TargetName(target)) chosen = target;
+  }
+  hwy::SetSupportedTargetsForTest(chosen);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace
 
 std::string_view cpu_target() noexcept { return internal::target_in_use(); }
 
@@ -23,22 +38,18 @@ std::vector<std::string_view> cpu_targets() {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.emplace_back(hwy::TargetName(target));
   }
-  if (names.front() != in_use) use_cpu_target(in_use);
+  if (names.front() != in_use) choose(in_use);
   return names;
 }
 
 void use_cpu_target(std::string_view name) {
-  hwy::SetSupportedTargetsForTest(0);
-  std::int64_t chosen = 0;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    if (name == hwy::TargetName(target)) chosen = target;
+  if (!name.empty()) {
+    const std::vector<std::string_view> known = cpu_targets();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      internal::reject("[use_cpu_target] this machine and build have no target '", name, "'");
+    }
   }
-  if (chosen == 0 && !name.empty()) {
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    internal::reject("[use_cpu_target] this machine and build have no target '", name, "'");
-  }
-  hwy::SetSupportedTargetsForTest(chosen);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  choose(name);
 }
 
 }  // namespace rotary
