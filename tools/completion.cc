@@ -89,7 +89,7 @@ complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "R
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l tensor -d "Tensor of IN"
-complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l shape -a "decode cached prefill batch"
+complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l shape -d "Sizes of q and k"
 complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l dtype -a "fp32 bf16 fp16 fp64"
 complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l threads -d "Numbers of threads"
 complete -c rotary -n "__fish_seen_subcommand_from bench" -x -l target -d "Vector instructions"

@@ -50,9 +50,9 @@ class OperandList {
   std::size_t size_ = 0;
 };
 
-/// The operands as [batch, tokens, heads, head_dim], held in `checked`. Throws unless each `out` can
-/// take the result of its `in` (same shape, type and device, no two elements at one address, and
-/// the same memory in the same order or none of it), all share batch, tokens and device, and
+/// The operands as [batch, tokens, heads, head_dim], held in `checked`. Throws unless each `out`
+/// can take the result of its `in` (same shape, type and device, no two elements at one address,
+/// and the same memory in the same order or none of it), all share batch, tokens and device, and
 /// nothing that one writes is read or written by another.
 std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
                                         std::int64_t head_dim, OperandList& checked);
