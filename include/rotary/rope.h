@@ -141,11 +141,11 @@ class Rope {
   std::shared_ptr<const State> state_;
 };
 
-/// Changes the recipe of keys that `from` rotated at `positions`: they become those of `to`, without
-/// going back through the unrotated keys (a crossing of dynamic NTK or LongRoPE, an edit of a
-/// cache). Multiplies once by z_to / z_from; where both are kExact the difference of the phases is
-/// exact. Reads the output pairing of `from`, writes that of `to`; both must have the same head_dim,
-/// rotary slice and axes. Runs on the threads of `to`.
+/// Changes the recipe of keys that `from` rotated at `positions`: they become those of `to`,
+/// without going back through the unrotated keys (a crossing of dynamic NTK or LongRoPE, an edit of
+/// a cache). Multiplies once by z_to / z_from; where both are kExact the difference of the phases
+/// is exact. Reads the output pairing of `from`, writes that of `to`; both must have the same
+/// head_dim, rotary slice and axes. Runs on the threads of `to`.
 void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions);
 
 }  // namespace rotary

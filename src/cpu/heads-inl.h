@@ -259,8 +259,8 @@ struct HalfWordTurn {
   }
 };
 
-/// Asks for the memory of a head that comes soon. Prefetchers of x86 follow two halves of a head less
-/// well than one stream; 2 KiB ahead was the best of 1, 2 and 4.
+/// Asks for the memory of a head that comes soon. Prefetchers of x86 follow two halves of a head
+/// less well than one stream; 2 KiB ahead was the best of 1, 2 and 4.
 template <Locality kLocality, typename Storage>
 HWY_INLINE void prefetch(const Storage* in, std::int64_t pairs) {
   if constexpr (kLocality == Locality::kFar && HWY_ARCH_X86) {
@@ -298,8 +298,8 @@ void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typena
   turn_columns<Turn, kLocality>(d, a, row, i, std::make_index_sequence<kCount>());
 }
 
-/// The elements from i to `end` that fill columns of this tag, up to kMost of them at a time; returns
-/// where it stopped.
+/// The elements from i to `end` that fill columns of this tag, up to kMost of them at a time;
+/// returns where it stopped.
 template <class Turn, std::size_t kMost, Locality kLocality, class D>
 std::int64_t turn_near(D d, const Slices<typename Turn::Storage>& a,
                        const Row<typename Turn::T>& row, std::int64_t i, std::int64_t end) {

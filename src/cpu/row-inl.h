@@ -200,8 +200,8 @@ HWY_INLINE void spread_row(const T* c, const T* s, std::int64_t pairs, T* wide_c
   }
 }
 
-/// [c0 c2 c4 ... c1 c3 ...], odd ones from `odd` on. The last of an odd number of pairs is left out:
-/// it turns alone.
+/// [c0 c2 c4 ... c1 c3 ...], odd ones from `odd` on. The last of an odd number of pairs is left
+/// out: it turns alone.
 template <typename T>
 HWY_INLINE void sort_row(const T* HWY_RESTRICT from, std::int64_t pairs, std::int64_t odd,
                          T* HWY_RESTRICT to) {

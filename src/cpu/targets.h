@@ -4,9 +4,9 @@
 // Which sets of vector instructions the engine is compiled for. Included before <hwy/...>.
 #pragma once
 
-// Left out: those without a fused multiply-add of their own (SSSE3, SSE4: machines before 2013, which
-// run the scalar target), AVX3_DL (AVX3 with integer instructions that nothing here uses) and SVE
-// (compilers of this age miscompile it in places, and its machines have NEON).
+// Left out: those without a fused multiply-add of their own (SSSE3, SSE4: machines before 2013,
+// which run the scalar target), AVX3_DL (AVX3 with integer instructions that nothing here uses) and
+// SVE (compilers of this age miscompile it in places, and its machines have NEON).
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

@@ -19,7 +19,8 @@ namespace rotary::internal {
 /// kHybrid pages that no call has needed are never touched.
 class CosSinCache {
  public:
-  /// `phases` must outlive it. Throws std::invalid_argument for a size below 0 or beyond 2^40 bytes.
+  /// `phases` must outlive it. Throws std::invalid_argument for a size below 0 or beyond 2^40
+  /// bytes.
   CosSinCache(const PhaseTable& phases, const Cache& options);
 
   /// The cosines and then the sines of all pairs at a position on all axes, without scale and

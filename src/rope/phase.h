@@ -8,7 +8,8 @@
 // whole.fraction with 64 bits of fraction; only fraction matters for integer positions.
 //
 // Every engine uses the same integers and the same polynomials with fused multiply-add, so that all
-// agree to the last bit. This header is the definition that they are tested against. docs/numerics.md derives the bounds.
+// agree to the last bit. This header is the definition that they are tested against.
+// docs/numerics.md derives the bounds.
 #pragma once
 
 #include <array>
@@ -36,8 +37,8 @@ inline std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::uint64_t>((static_cast<uint128>(a) * b) >> 64);
 }
 
-/// A position as a phase needs it: sign * (count + rest / 2^64). An integer has its two's complement
-/// as count; real positions are held by size and sign.
+/// A position as a phase needs it: sign * (count + rest / 2^64). An integer has its two's
+/// complement as count; real positions are held by size and sign.
 struct FixedPosition {
   std::uint64_t count = 0;  // the whole part, modulo 2^64
   std::uint64_t rest = 0;

@@ -16,8 +16,8 @@ namespace rotary::internal {
 /// Position axes that an engine has room for.
 inline constexpr std::int64_t kMostAxes = 16;
 
-/// Immutable, shared by all calls. Arrays are [axes x pairs]: a loop over the pairs of one axis runs
-/// through memory.
+/// Immutable, shared by all calls. Arrays are [axes x pairs]: a loop over the pairs of one axis
+/// runs through memory.
 struct PhaseTable {
   Precision precision = Precision::kExact;
   std::int64_t pairs = 0;
