@@ -20,10 +20,11 @@
 #include <functional>
 #include <vector>
 
-#include "cpu/heads-inl.h"
+#include "cpu/pairs-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
 #include "cpu/row-inl.h"
+#include "cpu/turns-inl.h"
 #include "rope/kernel.h"
 
 #ifndef ROTARY_CPU_GRADIENT_ONCE

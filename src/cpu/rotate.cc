@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "cpu/heads-inl.h"
+#include "cpu/pairs-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
 #include "cpu/row-inl.h"
+#include "cpu/turns-inl.h"
 #include "rope/kernel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -19,9 +19,10 @@
 #include <cstdint>
 
 #include "cpu/cos_sin-inl.h"
-#include "cpu/heads-inl.h"
+#include "cpu/plan.h"
 #include "cpu/row_memory.h"
 #include "cpu/table_row.h"
+#include "cpu/turns-inl.h"
 #include "cpu/vectors-inl.h"
 #include "rope/cache.h"
 #include "rope/kernel.h"
