@@ -23,11 +23,16 @@ rotary_dependency(nlohmann_json 3.9 nlohmann-json3-dev
                   https://github.com/nlohmann/json.git v3.11.3)
 
 # The CPU engine: vector instructions behind one interface, chosen at run time.
-set(HWY_ENABLE_TESTS OFF)
-set(HWY_ENABLE_EXAMPLES OFF)
-set(HWY_ENABLE_CONTRIB OFF)
-set(HWY_ENABLE_INSTALL OFF)
+if(ROTARY_FETCH_DEPENDENCIES)  # in the cache: Highway's policies would forget plain variables
+  foreach(part IN ITEMS TESTS EXAMPLES CONTRIB)
+    set(HWY_ENABLE_${part} OFF CACHE BOOL "Part of Highway that rotary does without")
+  endforeach()
+endif()
 rotary_dependency(hwy 1.0.3 libhwy-dev https://github.com/google/highway.git 1.0.7)
+
+if(NOT TARGET hwy::hwy)
+  add_library(hwy::hwy ALIAS hwy)
+endif()
 
 # Threads. Part of the compiler; a build without it runs on the caller's thread or pool.
 set(ROTARY_HAS_OPENMP OFF)

@@ -164,8 +164,9 @@ std::vector<measure::Row> measure_all(const Plan& plan) {
   return rows;
 }
 
-std::ofstream open_out(const std::string& path) {
-  std::ofstream file(path);
+/// For writing, or just to see that it can be written (std::ios::app leaves it as it is).
+std::ofstream open_out(const std::string& path, std::ios::openmode mode) {
+  std::ofstream file(path, mode);
   if (!file) throw std::runtime_error("cannot write '" + path + "'");
   return file;
 }
@@ -173,12 +174,12 @@ std::ofstream open_out(const std::string& path) {
 void bench(const Options& options) {
   const Plan plan = make_plan(options);
   choose_target(options.target);
-  std::ofstream file;
-  // Told before the work, not after it.
-  if (!options.out.empty()) file = open_out(options.out);
+  // Told before the work, not after it; what is there stays until there is something better.
+  if (!options.out.empty()) open_out(options.out, std::ios::app);
 
   const std::vector<measure::Row> rows = measure_all(plan);
-  if (file.is_open()) {
+  if (!options.out.empty()) {
+    std::ofstream file = open_out(options.out, std::ios::trunc);
     file << bench_json(rows) << std::flush;
     if (!file) throw std::runtime_error("cannot write '" + options.out + "'");
   }
@@ -192,7 +193,7 @@ void add_bench(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("bench", "Measure rotation against copying the same bytes");
   verb->footer(kFooter);
   verb->add_option("--shape", options->shapes, "Shapes, with commas between")->type_name("SHAPE");
-  verb->add_option("--dtype", options->dtypes, "Types: of fp32, bf16, fp16, fp64")
+  verb->add_option("--dtype", options->dtypes, "fp32,bf16,fp16 (default), or fp64")
       ->type_name("TYPE");
   verb->add_option("--threads", options->threads, "Numbers of threads; without it, 1 and all")
       ->type_name("N");

@@ -7,7 +7,8 @@
 ///                           "[Rope] rotary_dim must be even, got 7"
 ///   rotary::IoError         a file or its content; the text begins with the path
 ///
-/// The library never prints, exits or aborts, and a call that throws has written nothing.
+/// The library never prints, exits or aborts. What throws one of these has written nothing; only a
+/// std::bad_alloc, where a call is documented to allocate, can leave a result half-written.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 ///   rope.rotate({q, k}, positions);                       // two, in place
 ///   rope.rotate({{q, q_out}, {k, k_out}}, positions);     // two, out of place
 ///
+/// One pair of braces lists tensors, two pairs say from where to where: {q, k} is q and k in place.
 /// Rotating q and k in one call makes the angles once and starts threads once.
 #pragma once
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 
@@ -88,9 +89,9 @@ struct ParameterGradients {
 /// rounded once. Tensors of one call share batch and tokens; heads and types may differ.
 ///
 /// Every call throws std::invalid_argument, before anything is written, if shapes, types, devices
-/// or positions do not fit, or if memory that is written is shared. Results do not depend on how
-/// tokens are split over calls, on strides or on threads. Calls do not allocate, unless rotary_dim
-/// exceeds 512.
+/// or positions do not fit, or if memory that is written is also read or written otherwise. Results
+/// do not depend on how tokens are split over calls, on strides or on threads. Calls do not
+/// allocate, unless rotary_dim exceeds 512.
 class Rope {
  public:
   /// Throws std::invalid_argument: a head_dim that is not positive, a rotary slice that does not
@@ -122,9 +123,14 @@ class Rope {
 
   /// The way back through rotate(): for each operand the gradient of its input (the adjoint), and
   /// over all of them those of the frequencies, the positions and the scale. Allocates when
-  /// gradients of frequencies or scale are asked for: a row of doubles for each 64 tokens.
+  /// gradients of parameters are asked for: a few rows of doubles for each 64 tokens.
   void gradient(std::span<const GradientOperand> tensors, const Positions& positions,
                 const ParameterGradients& parameters = {}) const;
+  void gradient(std::initializer_list<GradientOperand> tensors, const Positions& positions,
+                const ParameterGradients& parameters = {}) const {
+    gradient(std::span<const GradientOperand>(tensors.begin(), tensors.size()), positions,
+             parameters);
+  }
 
   /// The same rotation and tables on other threads. Cheap: nothing is computed again.
   Rope with_threads(Threads threads) const;

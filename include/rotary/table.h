@@ -5,10 +5,11 @@
 /// hand them over.
 ///
 ///   // cos and sin are [max_position, 64], one row a position
-///   rotary::TableRope rope({cos, sin}, {.head_dim = 128, .pairing = rotary::Pairing::kHalf});
+///   rotary::TableRope rope({cos, sin}, {.head_dim = 128, .pairing = rotary::Pairing::kHalf},
+///                          rotary::TableWidth::kPairs);
 ///   rope.rotate({q, k}, rotary::Positions::ids(position_ids));
 ///   // or [tokens, 128], one row a token, each entry twice, as transformers passes them
-///   rotary::TableRope(per_token, layout).rotate({q, k});
+///   rotary::TableRope(per_token, layout, rotary::TableWidth::kTwicePairs).rotate({q, k});
 ///
 /// The same kernels as Rope, with another source of the numbers. Exact angles are the caller's
 /// business here; Rope makes them itself.
@@ -34,8 +35,8 @@ struct CosSinTable {
   ConstTensorView sin{};
 };
 
-/// Full-width and half-width cannot be told apart by their size alone where less than the whole
-/// head turns.
+/// What a row holds. It has to be said: by its size alone a row of each number twice looks like one
+/// of twice as many pairs.
 enum class TableWidth : std::uint8_t { kPairs, kTwicePairs };
 
 /// Calls as those of Rope, and as safe: checked before anything is written, no allocation up to a
@@ -45,8 +46,8 @@ class TableRope {
   /// `width` kPairs: the table has one column a pair. Throws std::invalid_argument for tables whose
   /// shapes, types or devices differ, a width that is odd where it must not be, or a rotary slice
   /// that does not fit into the head.
-  TableRope(const CosSinTable& table, const HeadLayout& layout,
-            TableWidth width = TableWidth::kPairs, Threads threads = {});
+  TableRope(const CosSinTable& table, const HeadLayout& layout, TableWidth width,
+            Threads threads = {});
 
   /// Row t (of batch row b) for token t.
   void rotate(const Operands& tensors) const;

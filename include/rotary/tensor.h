@@ -69,9 +69,11 @@ struct BasicTensorView {
                                     std::initializer_list<std::int64_t> shape, Device device = {});
 
   std::int64_t num_elements() const noexcept {
-    std::int64_t count = 1;
-    for (int i = 0; i < rank; ++i) count *= shape[static_cast<std::size_t>(i)];
-    return count;
+    std::uint64_t count = 1;  // wraps for sizes that no memory holds; calls refuse those
+    for (int i = 0; i < rank; ++i) {
+      count *= static_cast<std::uint64_t>(shape[static_cast<std::size_t>(i)]);
+    }
+    return static_cast<std::int64_t>(count);
   }
 
   /// Reading through a writable view is always allowed.

@@ -11,7 +11,7 @@
 ///        }});
 ///
 /// Results are the same, bit for bit, for every count and every pool. Small calls (a decoding step)
-/// stay on the calling thread, and so do calls made from inside an OpenMP parallel region.
+/// stay on the calling thread. Without a pool, so do calls from inside an OpenMP parallel region.
 #pragma once
 
 #include <functional>

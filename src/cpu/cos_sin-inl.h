@@ -53,6 +53,21 @@ HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
   s = hn::Xor(hn::IfThenElse(swap, even, odd), hn::BitCast(d, sin_sign));
 }
 
+/// From the upper 32 bits of phases.
+template <class D, class VU, class V = hn::Vec<D>>
+HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto quadrant = hn::ShiftRight<30>(hn::Add(top, hn::Set(du, 1u << 29)));
+  const auto rest = hn::BitCast(di, hn::Sub(top, hn::ShiftLeft<30>(quadrant)));
+  const V x = hn::Mul(hn::ConvertTo(d, rest), hn::Set(d, 0x1p-29f));
+  V cos = x;
+  V sin = x;
+  cos_sin_at(d, x, quadrant, cos, sin);
+  hn::StoreU(cos, d, c);
+  hn::StoreU(sin, d, s);
+}
+
 /// c[i], s[i] for `count` phases; writes up to the next multiple of the vector's lanes.
 HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
                            float* HWY_RESTRICT c, float* HWY_RESTRICT s) {
@@ -60,20 +75,36 @@ HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t
   for (std::size_t i = 0; i < count; ++i) tops[i] = static_cast<std::uint32_t>(phases[i] >> 32);
   const FullTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::RebindToSigned<decltype(d)> di;
   for (std::size_t i = count; i < kPhases && i % hn::Lanes(d) != 0; ++i) tops[i] = 0;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const auto top = hn::Load(du, tops + i);
-    const auto quadrant = hn::ShiftRight<30>(hn::Add(top, hn::Set(du, 1u << 29)));
-    const auto rest = hn::BitCast(di, hn::Sub(top, hn::ShiftLeft<30>(quadrant)));
-    const auto x = hn::Mul(hn::ConvertTo(d, rest), hn::Set(d, 0x1p-29f));
-    auto cos = x;
-    auto sin = x;
-    cos_sin_at(d, x, quadrant, cos, sin);
-    hn::StoreU(cos, d, c + i);
-    hn::StoreU(sin, d, s + i);
+    cos_sin_of_tops(d, hn::Load(du, tops + i), c + i, s + i);
   }
 }
+
+#if HWY_TARGET != HWY_SCALAR
+/// The usual case, without a detour through memory: one whole position, and fractions of a turn in
+/// two halves. Of the 64-bit product only the upper half is wanted:
+///   high(p_low f_low) + p_low f_high + p_high f_low    modulo 2^32.
+HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_RESTRICT low,
+                           const std::uint32_t* HWY_RESTRICT high, std::size_t count,
+                           float* HWY_RESTRICT c, float* HWY_RESTRICT s) {
+  const FullTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Repartition<std::uint64_t, decltype(du)> dw;
+  const auto p_low = hn::Set(du, static_cast<std::uint32_t>(position));
+  const auto p_high = hn::Set(du, static_cast<std::uint32_t>(position >> 32));
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto f_low = hn::LoadU(du, low + i);
+    const auto f_high = hn::LoadU(du, high + i);
+    const auto even = hn::MulEven(p_low, f_low);
+    const auto odd =
+        hn::MulEven(p_low, hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, f_low))));
+    const auto upper = hn::OddEven(hn::BitCast(du, odd), hn::BitCast(du, hn::ShiftRight<32>(even)));
+    const auto top = hn::Add(upper, hn::Add(hn::Mul(p_low, f_high), hn::Mul(p_high, f_low)));
+    cos_sin_of_tops(d, top, c + i, s + i);
+  }
+}
+#endif
 
 HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
                            double* HWY_RESTRICT c, double* HWY_RESTRICT s) {

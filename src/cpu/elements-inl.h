@@ -85,8 +85,7 @@ struct BFloat16 {
 struct Float16 {
   using Storage = std::uint16_t;
   using Compute = float;
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
-    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+#if ROTARY_CPU_HAS_FMA
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::uint16_t* from) {
     const hn::Rebind<hwy::float16_t, D> d16;

@@ -74,11 +74,12 @@ HWY_INLINE std::int64_t add_pairs(D d, const Job& job, const GradientHead<typena
       load_pairs<E>(d, job.read, a.x, job.pairs, i, x, y);
       load_pairs<E>(d, job.write, a.g, job.pairs, i, gx, gy);
     } else {
-      const auto load = [&](Pairing pairing, const auto* from, std::int64_t step, V& u, V& v) {
-        const bool half = pairing == Pairing::kHalf;
-        u = E::load(d, from + (half ? i : 2 * i) * step);
-        v = E::load(d, from + (half ? i + job.pairs : 2 * i + 1) * step);
-      };
+      const auto load = [&](Pairing pairing, const auto* from, std::int64_t step, V& u, V& v)
+                            HWY_ATTR {
+                              const bool half = pairing == Pairing::kHalf;
+                              u = E::load(d, from + (half ? i : 2 * i) * step);
+                              v = E::load(d, from + (half ? i + job.pairs : 2 * i + 1) * step);
+                            };
       load(job.read, a.x, a.x_step, x, y);
       load(job.write, a.g, a.g_step, gx, gy);
     }
@@ -174,8 +175,8 @@ inline void finish_token(const GradientJob& job, const Place& place, std::int64_
   *sums.scale += stretch / f.scale;
 }
 
-void GradientBlock(const GradientJob& job, const Plan& plan, std::int64_t block,
-                   const BlockSums& sums) {
+void gradient_block(const GradientJob& job, const Plan& plan, std::int64_t block,
+                    const BlockSums& sums) {
   const auto pairs = static_cast<std::size_t>(job.forward.pairs);
   RowMaker<float> floats(job.forward, RowForm::kPlain);
   RowMaker<double> doubles(job.forward, RowForm::kPlain);
@@ -207,7 +208,7 @@ HWY_AFTER_NAMESPACE();
 namespace rotary::internal {
 namespace {
 
-HWY_EXPORT(GradientBlock);
+HWY_EXPORT(gradient_block);
 
 void set_to_zero(const TensorView& view) {
   for (std::int64_t a = 0; a < view.shape[0]; ++a) {
@@ -231,7 +232,7 @@ void gradient_on_cpu(const GradientJob& job, const Threads& threads) {
   std::vector<double> sums(static_cast<std::size_t>(blocks) * entries);
   if (wanted.positions.data != nullptr) set_to_zero(wanted.positions);
 
-  const auto gradient_block = HWY_DYNAMIC_DISPATCH(GradientBlock);
+  const auto engine = HWY_DYNAMIC_DISPATCH(gradient_block);
   const auto block_sums = [&](std::int64_t block) {
     double* entry = sums.data() + static_cast<std::size_t>(block) * entries;
     return BlockSums{wanted.frequencies.empty() ? nullptr : entry,
@@ -240,7 +241,7 @@ void gradient_on_cpu(const GradientJob& job, const Threads& threads) {
   const int tasks = static_cast<int>(std::min<std::int64_t>(plan.tasks, blocks));
   const auto run = [&](int task) {
     for (std::int64_t block = blocks * task / tasks; block < blocks * (task + 1) / tasks; ++block) {
-      gradient_block(job, plan, block, block_sums(block));
+      engine(job, plan, block, block_sums(block));
     }
   };
   if (tasks > 0) run_tasks(threads, tasks, std::ref(run));

@@ -10,7 +10,8 @@
 
 namespace rotary::internal {
 
-/// How many tasks at once the caller wants; 1 inside an OpenMP parallel region.
+/// How many tasks at once the caller wants; 1 inside an OpenMP parallel region,
+/// unless there is a pool.
 int count_of(const Threads& threads) noexcept;
 
 /// task(0) ... task(tasks - 1). What a task throws is thrown here, the first of several.

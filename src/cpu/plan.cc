@@ -75,6 +75,7 @@ Plan make_plan(const Job& job, const Threads& threads) noexcept {
   plan.locality = bytes <= kNearBytes ? Locality::kNear : Locality::kFar;
   for (std::size_t i = 0; i < job.operands.size(); ++i) {
     plan.streams[i] = written >= kStreamBytes && can_stream(job, job.operands[i]);
+    plan.streams_any = plan.streams_any || plan.streams[i];
   }
   const std::int64_t most = std::min(plan.rows, bytes / kTaskBytes);
   plan.tasks = most < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(most, count_of(threads)));

@@ -33,6 +33,7 @@ struct Plan {
   RowForm form = RowForm::kPlain;
   Locality locality = Locality::kFar;
   std::array<bool, kMaxOperands> streams{};  // operand's result goes past the caches
+  bool streams_any = false;
 };
 
 Plan make_plan(const Job& job, const Threads& threads) noexcept;

@@ -110,15 +110,15 @@ void turn_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_
       }
     }
   }
-  hwy::FlushStream();
+  if (plan.streams_any) hwy::FlushStream();
 }
 
-void RotateRows(const Job& job, const Plan& plan, std::int64_t first, std::int64_t last) {
+void rotate_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_t last) {
   if (plan.uses_float) turn_rows<float>(job, plan, first, last);
   if (plan.uses_double) turn_rows<double>(job, plan, first, last);
 }
 
-void FillRows(const PhaseTable& phases, std::int64_t first, std::int64_t count, float* rows) {
+void fill_rows(const PhaseTable& phases, std::int64_t first, std::int64_t count, float* rows) {
   const Source source{.phases = &phases};
   Place place{};
   place.same_on_all_axes = true;
@@ -140,7 +140,7 @@ void FillRows(const PhaseTable& phases, std::int64_t first, std::int64_t count, 
   }
 }
 
-const char* TargetHere() { return hwy::TargetName(HWY_TARGET); }
+const char* target_here() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace rotary::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -149,19 +149,19 @@ HWY_AFTER_NAMESPACE();
 namespace rotary::internal {
 namespace {
 
-HWY_EXPORT(RotateRows);
-HWY_EXPORT(FillRows);
-HWY_EXPORT(TargetHere);
+HWY_EXPORT(rotate_rows);
+HWY_EXPORT(fill_rows);
+HWY_EXPORT(target_here);
 
 }  // namespace
 
 void rotate_on_cpu(const Job& job, const Threads& threads) {
   const Plan plan = make_plan(job, threads);
-  const auto rotate_rows = HWY_DYNAMIC_DISPATCH(RotateRows);
-  const auto run = [&job, &plan, rotate_rows](int task) {
+  const auto engine = HWY_DYNAMIC_DISPATCH(rotate_rows);
+  const auto run = [&job, &plan, engine](int task) {
     const std::int64_t first = plan.rows * task / plan.tasks;
     const std::int64_t last = plan.rows * (task + 1) / plan.tasks;
-    rotate_rows(job, plan, first, last);
+    engine(job, plan, first, last);
   };
   if (plan.tasks == 1) return run(0);
   run_tasks(threads, plan.tasks, std::ref(run));
@@ -169,10 +169,10 @@ void rotate_on_cpu(const Job& job, const Threads& threads) {
 
 void fill_rows_on_cpu(const PhaseTable& phases, std::int64_t first, std::int64_t count,
                       float* rows) {
-  HWY_DYNAMIC_DISPATCH(FillRows)(phases, first, count, rows);
+  HWY_DYNAMIC_DISPATCH(fill_rows)(phases, first, count, rows);
 }
 
-const char* target_in_use() noexcept { return HWY_DYNAMIC_DISPATCH(TargetHere)(); }
+const char* target_in_use() noexcept { return HWY_DYNAMIC_DISPATCH(target_here)(); }
 
 }  // namespace rotary::internal
 #endif  // HWY_ONCE

@@ -146,6 +146,15 @@ inline double growth_exponent(const PhaseTable& table, const Place& place, std::
   return exponent;
 }
 
+template <typename T>
+HWY_INLINE void scaled_row(const T* c, const T* s, std::int64_t pairs, T cos_scale, T sin_scale,
+                           T* scaled_c, T* scaled_s) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    scaled_c[i] = c[i] * cos_scale;
+    scaled_s[i] = s[i] * sin_scale;
+  }
+}
+
 /// Multiplies by |z| (or 1/|z|) and conjugates, as the direction asks.
 template <typename T>
 HWY_INLINE void sized_row(const Job& job, const Place& place, const T* c, const T* s, T* sized_c,
@@ -160,11 +169,7 @@ HWY_INLINE void sized_row(const Job& job, const Place& place, const T* c, const 
   const T sign = job.direction == Direction::kForward ? T{1} : T{-1};
   if (!grows) {
     const T size = static_cast<T>(inverse ? 1.0 / scale : scale);
-    const T signed_size = sign * size;
-    for (std::int64_t i = 0; i < table.pairs; ++i) {
-      sized_c[i] = c[i] * size;
-      sized_s[i] = s[i] * signed_size;
-    }
+    scaled_row(c, s, table.pairs, size, sign * size, sized_c, sized_s);
     return;
   }
   for (std::int64_t i = 0; i < table.pairs; ++i) {
@@ -223,6 +228,12 @@ class RowMaker {
     is_plain_ = job.direction == Direction::kForward && source.divisor == nullptr &&
                 source.phases->growth.empty() &&
                 (!source.is_position || source.phases->scale == 1.0);
+    is_usual_ = source.divisor == nullptr && source.phases->growth.empty() &&
+                (source.phases->precision == Precision::kExact || !source.is_position) &&
+                (source.phases->axes == 1 || job.positions.same_on_all_axes());
+    const double scale = source.is_position ? source.phases->scale : 1.0;
+    cos_scale_ = static_cast<T>(job.direction == Direction::kInverse ? 1.0 / scale : scale);
+    sin_scale_ = job.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
   }
 
   /// Valid until the next call.
@@ -244,6 +255,12 @@ class RowMaker {
 
  private:
   Row<T> from_phases(std::int64_t batch, std::int64_t token) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (is_usual_) {
+        const Position p = reader_.at(0, batch, token);
+        if (!p.is_real) return from_integer(p.integer);
+      }
+    }
     const Source& source = job_.source;
     Place place;
     read_place(job_.positions, reader_, source.phases->axes, batch, token, place);
@@ -265,6 +282,32 @@ class RowMaker {
     return {memory_.c(), memory_.s()};
   }
 
+  /// One whole position, exact or tabulated, nothing that grows: the same bits in less time.
+  Row<T> from_integer(std::int64_t position) {
+    const Source& source = job_.source;
+    const T* c = source.cache != nullptr ? source.cache->row(position) : nullptr;
+    const T* s = c != nullptr ? c + job_.pairs : nullptr;
+    if (c == nullptr) {
+      const PhaseTable& table = *source.phases;
+#if HWY_TARGET != HWY_SCALAR
+      cos_sin_of(static_cast<std::uint64_t>(position), table.sums_low.data(),
+                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), memory_.c(),
+                 memory_.s());
+#else
+      (void)table;
+      Place place;
+      place.same_on_all_axes = true;
+      place.fixed[0] = to_fixed(position);
+      unit_row(source, place, memory_.c(), memory_.s());
+#endif
+      c = memory_.c();
+      s = memory_.s();
+    }
+    if (is_plain_) return {c, s};
+    scaled_row(c, s, job_.pairs, cos_scale_, sin_scale_, memory_.c(), memory_.s());
+    return {memory_.c(), memory_.s()};
+  }
+
   Row<T> from_table(std::int64_t batch, std::int64_t token) {
     const std::int64_t at = reader_.at(0, batch, token).integer;
     read_table_row(job_, batch, at, memory_.c(), memory_.s());
@@ -276,6 +319,9 @@ class RowMaker {
   PositionReader reader_;
   RowForm form_;
   bool is_plain_ = false;  // z is e^(i phase) and nothing else
+  bool is_usual_ = false;  // z is a number times that, from one exact phase a pair
+  T cos_scale_ = 1;        // with the sign of the direction
+  T sin_scale_ = 1;
 };
 
 }  // namespace rotary::internal::HWY_NAMESPACE

@@ -16,7 +16,7 @@ void read_entries(const ConstTensorView& view, std::int64_t start, std::int64_t 
   const auto* from = static_cast<const Storage*>(view.data) + start;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto value = static_cast<T>(convert(from[i * step]));
-    // A NaN with bits in its lower half would not survive the rounding of heads-inl.h.
+    // A NaN with bits in its lower half would not survive the rounding of turns-inl.h.
     to[i] = value == value ? value : std::numeric_limits<T>::quiet_NaN();
   }
 }

@@ -31,20 +31,20 @@ void choose(std::string_view name) {
 std::string_view cpu_target() noexcept { return internal::target_in_use(); }
 
 std::vector<std::string_view> cpu_targets() {
-  std::vector<std::string_view> names;
-  // Asked anew each time: use_cpu_target() narrows what Highway reports.
-  const std::string_view in_use = cpu_target();
-  hwy::SetSupportedTargetsForTest(0);
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    names.emplace_back(hwy::TargetName(target));
-  }
-  if (names.front() != in_use) choose(in_use);
+  // Once, before use_cpu_target() narrows what Highway reports: it asks for this list first.
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      list.emplace_back(hwy::TargetName(target));
+    }
+    return list;
+  }();
   return names;
 }
 
 void use_cpu_target(std::string_view name) {
+  const std::vector<std::string_view> known = cpu_targets();
   if (!name.empty()) {
-    const std::vector<std::string_view> known = cpu_targets();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       internal::reject("[use_cpu_target] this machine and build have no target '", name, "'");
     }

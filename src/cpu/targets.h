@@ -5,8 +5,9 @@
 #pragma once
 
 // Left out: those without a fused multiply-add of their own (SSSE3, SSE4: machines before 2013,
-// which run the scalar target), AVX3_DL (AVX3 with integer instructions that nothing here uses) and
-// SVE (compilers of this age miscompile it in places, and its machines have NEON).
+// which run the scalar target); AVX3_DL, which is AVX3 with integer instructions that nothing here
+// uses; and SVE: vectors of a size that the compiler does not know cannot be held in arrays, which
+// is how rows stay in registers, and its machines do as much a cycle with NEON.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

@@ -16,6 +16,15 @@
 #include <cmath>
 #include <cstddef>
 
+// Instructions for a fused multiply-add and for float16, which came together on x86.
+#undef ROTARY_CPU_HAS_FMA
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+#define ROTARY_CPU_HAS_FMA 1
+#else
+#define ROTARY_CPU_HAS_FMA 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -40,8 +49,7 @@ inline constexpr std::size_t kMaxLanes = hn::MaxLanes(D());
 /// a * b + c, rounded once.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V fused(D d, V a, V b, V c) {
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
-    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+#if ROTARY_CPU_HAS_FMA
   (void)d;
   return hn::MulAdd(a, b, c);
 #else
@@ -60,8 +68,7 @@ HWY_INLINE V fused(D d, V a, V b, V c) {
 /// c - a * b, rounded once.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V fused_negative(D d, V a, V b, V c) {
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
-    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+#if ROTARY_CPU_HAS_FMA
   (void)d;
   return hn::NegMulAdd(a, b, c);
 #else

@@ -47,12 +47,16 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
   const Operands list(adjoints_.list());
   for (const Operand& x : check_operands(kName, list, head_dim, room)) {
     for (std::size_t i = 0; i < count_; ++i) {
-      if (may_overlap(x.out, tensors_[i].in)) {
-        reject("[gradient] grad_in must not share memory with what was rotated");
+      const bool own = is_same_memory(x.out, tensors_[i].grad_out);
+      if (may_overlap(x.out, tensors_[i].in) ||
+          (!own && may_overlap(x.out, tensors_[i].grad_out))) {
+        reject(
+            "[gradient] grad_in must not share memory with what was rotated, or with a gradient "
+            "other than the one it replaces");
       }
     }
   }
-  check_positions(kName, positions, tensors_[0].in, frequencies.axes);
+  check_positions(kName, positions, inputs_.list(), frequencies.axes);
   check_parameters(positions, frequencies);
 }
 

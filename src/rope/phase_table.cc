@@ -24,6 +24,13 @@ PhaseTable make_phase_table(const Frequencies& f, Precision precision) {
       }
     }
   }
+  const std::int64_t padded = (f.pairs + kPadding - 1) / kPadding * kPadding;
+  table.sums_low.assign(static_cast<std::size_t>(padded), 0);
+  table.sums_high.assign(static_cast<std::size_t>(padded), 0);
+  for (std::size_t i = 0; i < table.sums.size(); ++i) {
+    table.sums_low[i] = static_cast<std::uint32_t>(table.sums[i]);
+    table.sums_high[i] = static_cast<std::uint32_t>(table.sums[i] >> 32);
+  }
   return table;
 }
 

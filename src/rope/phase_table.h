@@ -13,6 +13,9 @@
 
 namespace rotary::internal {
 
+/// Lanes of the widest vector, and more.
+inline constexpr std::int64_t kPadding = 64;
+
 /// Position axes that an engine has room for.
 inline constexpr std::int64_t kMostAxes = 16;
 
@@ -26,6 +29,8 @@ struct PhaseTable {
   std::vector<std::uint64_t> fractions{};  // Turns::fraction
   std::vector<std::uint64_t> wholes{};     // Turns::whole
   std::vector<std::uint64_t> sums{};       // [pairs]: fractions of all axes together
+  std::vector<std::uint32_t> sums_low{};   // the same in two halves, with zeros up to the next
+  std::vector<std::uint32_t> sums_high{};  // multiple of kPadding, for loops over whole vectors
   std::vector<float> radians{};            // kReference
   std::vector<double> growth{};            // or empty
   double growth_origin = 0.0;

@@ -45,8 +45,8 @@ struct Rope::State {
     const std::span<const Operand> operands =
         internal::check_operands(function, tensors, parts->layout.head_dim, room);
     if (operands.empty()) return;
-    internal::check_positions(function, positions, operands.front().in, parts->frequencies.axes);
-    if (operands.front().in.shape[0] == 0 || operands.front().in.shape[1] == 0) return;
+    internal::check_positions(function, positions, operands, parts->frequencies.axes);
+    if (internal::is_empty(operands)) return;
     internal::rotate_on_cpu({.source = source,
                              .direction = direction,
                              .read = read,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rope/kernel.h"
+#include "rope/memory.h"
 #include "rope/validate.h"
 #include "rotary/table.h"
 #include "support/message.h"
@@ -19,8 +20,10 @@ ConstTensorView with_batch(const ConstTensorView& view, std::string_view name) {
                      " must be [rows, width] or [batch, rows, width], got rank ", view.rank);
   }
   internal::check_memory("TableRope", view);
-  if (view.rank == 3) return view;
   ConstTensorView rows = view;
+  rows.shape[3] = 0;
+  rows.strides[3] = 0;
+  if (view.rank == 3) return rows;
   rows.rank = 3;
   rows.shape = {1, view.shape[0], view.shape[1], 0};
   rows.strides = {0, view.strides[0], view.strides[1], 0};
@@ -60,7 +63,7 @@ struct Call {
         internal::check_operands(function, tensors, layout.head_dim, room);
     if (operands.empty()) return;
     const ConstTensorView& first = operands.front().in;
-    internal::check_positions(function, positions, first, 1);
+    internal::check_positions(function, positions, operands, 1);
     const auto [batch, tokens, heads, head_dim] = first.shape;
     const ConstTensorView& rows = table.cos;
     if (rows.device != first.device) {
@@ -75,7 +78,14 @@ struct Call {
                        " tokens, got ", rows.shape[1], "; give positions if rows are positions");
     }
     if (!row_per_token) check_rows(function, positions, batch, tokens, rows.shape[1]);
-    if (batch == 0 || tokens == 0) return;
+    for (const Operand& x : operands) {
+      if (internal::may_overlap(x.out, table.cos) || internal::may_overlap(x.out, table.sin)) {
+        internal::reject("[", function,
+                         "] tensors that are written must not share memory with the "
+                         "table");
+      }
+    }
+    if (internal::is_empty(operands)) return;
     const bool forward = direction == internal::Direction::kForward;
     internal::rotate_on_cpu({.source = {.table = &table, .width = width},
                              .direction = direction,

@@ -45,7 +45,9 @@ BasicTensorView<Void> BasicTensorView<Void>::contiguous(Void* data, DType dtype,
   std::int64_t stride = 1;
   while (i-- > 0) {
     view.strides[i] = stride;
-    stride *= view.shape[i];
+    if (__builtin_mul_overflow(stride, view.shape[i], &stride)) {
+      internal::reject("[TensorView] sizes must fit into memory");
+    }
   }
   return view;
 }

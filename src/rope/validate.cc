@@ -249,8 +249,14 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
   return checked.list();
 }
 
+bool is_empty(std::span<const Operand> operands) noexcept {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const Operand& x) { return x.in.num_elements() == 0; });
+}
+
 void check_positions(std::string_view function, const Positions& positions,
-                     const ConstTensorView& tensor, std::int64_t axes) {
+                     std::span<const Operand> operands, std::int64_t axes) {
+  const ConstTensorView& tensor = operands.front().in;
   if (positions.axes() != axes && !positions.same_on_all_axes()) {
     reject("[", function, "] positions must have ", axes, axes == 1 ? " axis" : " axes", ", got ",
            positions.axes());
@@ -270,6 +276,12 @@ void check_positions(std::string_view function, const Positions& positions,
     }
     if (view.data == nullptr && view.num_elements() > 0) {
       reject("[", function, "] positions have no memory");
+    }
+    for (const Operand& x : operands) {
+      if (x.out.data != nullptr && may_overlap(x.out, view)) {
+        reject("[", function,
+               "] tensors that are written must not share memory with the positions");
+      }
     }
   }
   check_finite(function, positions);

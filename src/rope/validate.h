@@ -57,8 +57,12 @@ class OperandList {
 std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
                                         std::int64_t head_dim, OperandList& checked);
 
-/// Throws unless the positions fit the tensor and the rope's axes, and are finite.
+/// Throws unless the positions fit the operands and the rope's axes, are finite, and lie apart from
+/// what is written.
 void check_positions(std::string_view function, const Positions& positions,
-                     const ConstTensorView& tensor, std::int64_t axes);
+                     std::span<const Operand> operands, std::int64_t axes);
+
+/// True when there is nothing to rotate.
+bool is_empty(std::span<const Operand> operands) noexcept;
 
 }  // namespace rotary::internal

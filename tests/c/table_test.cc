@@ -82,7 +82,7 @@ TEST(CTableTest, ByPositionAsCpp) {
   Table table(100, 3);
   const rotary_threads threads = rotary_threads_init(2);
   const CTable c = c_table(table, ROTARY_TABLE_PAIRS, ROTARY_PAIRING_HALF, &threads);
-  const TableRope cpp(table.cpp(), {.head_dim = 8, .pairing = Pairing::kHalf});
+  const TableRope cpp(table.cpp(), {.head_dim = 8, .pairing = Pairing::kHalf}, TableWidth::kPairs);
   const std::vector<std::int64_t> rows{90, 3};
   const rotary_positions positions = rotary_positions_range_rows(rows.data(), 2);
   for (const auto& [name, operation, by_token, by_position] : kOperations) {
@@ -124,23 +124,25 @@ TEST(CTableTest, Refused) {
     const TableRope rope(table.cpp(), cpp_layout, TableWidth::kTwicePairs);
   });
   const rotary_head_layout no_pairing = rotary_head_layout_init(8, 0);
-  expect_same_error(create(&cosines, &sines, ROTARY_TABLE_PAIRS, &no_pairing),
-                    [&] { const TableRope rope(table.cpp(), {.head_dim = 8}); });
+  expect_same_error(create(&cosines, &sines, ROTARY_TABLE_PAIRS, &no_pairing), [&] {
+    const TableRope rope(table.cpp(), {.head_dim = 8}, TableWidth::kPairs);
+  });
   const rotary_head_layout small = rotary_head_layout_init(4, ROTARY_PAIRING_HALF);
   expect_same_error(create(&cosines, &sines, ROTARY_TABLE_PAIRS, &small), [&] {
-    const TableRope rope(table.cpp(), {.head_dim = 4, .pairing = Pairing::kHalf});
+    const TableRope rope(table.cpp(), {.head_dim = 4, .pairing = Pairing::kHalf},
+                         TableWidth::kPairs);
   });
   rotary_tensor other = sines;
   other.shape[0] = 3;
   expect_same_error(create(&cosines, &other, ROTARY_TABLE_PAIRS, &layout), [&] {
     CosSinTable shorter = table.cpp();
     shorter.sin.shape[0] = 3;
-    const TableRope rope(shorter, cpp_layout);
+    const TableRope rope(shorter, cpp_layout, TableWidth::kPairs);
   });
 
   // Four rows, five tokens; a row that is not there.
   const CTable c = c_table(table, ROTARY_TABLE_PAIRS, ROTARY_PAIRING_HALF);
-  const TableRope cpp(table.cpp(), cpp_layout);
+  const TableRope cpp(table.cpp(), cpp_layout, TableWidth::kPairs);
   QueryAndKey memory;
   const rotary_tensor q = c_tensor(memory.q());
   expect_same_error(rotary_table_rotate(c.get(), &q, nullptr, 1, nullptr),

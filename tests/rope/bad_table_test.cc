@@ -68,7 +68,7 @@ TEST_F(BadTable, TypeAndDevice) {
   ConstTensorView elsewhere = part({3, 2});
   elsewhere.device = {DeviceType::kCuda, 0};
   not_made({part({3, 2}), elsewhere}, "device");
-  refused(TableRope({elsewhere, elsewhere}, layout()), "on the same device");
+  refused(TableRope({elsewhere, elsewhere}, layout(), TableWidth::kPairs), "on the same device");
   ConstTensorView nowhere = part({3, 2});
   nowhere.data = nullptr;
   not_made({part({3, 2}), nowhere}, "no memory");
@@ -87,13 +87,13 @@ TEST_F(BadTable, Width) {
 
 // x() is [3 tokens, 2 heads, 4], one batch row.
 TEST_F(BadTable, RowsOfTokens) {
-  refused(TableRope(table({2, kPairs}), layout()), "3 tokens", "got 2");
-  refused(TableRope(table({4, kPairs}), layout()), "3 tokens", "got 4");
-  refused(TableRope(table({2, 3, kPairs}), layout()), "1 batch rows", "got 2");
+  refused(TableRope(table({2, kPairs}), layout(), TableWidth::kPairs), "3 tokens", "got 2");
+  refused(TableRope(table({4, kPairs}), layout(), TableWidth::kPairs), "3 tokens", "got 4");
+  refused(TableRope(table({2, 3, kPairs}), layout(), TableWidth::kPairs), "1 batch rows", "got 2");
 }
 
 TEST_F(BadTable, PositionsThatAreNoRows) {
-  const TableRope rope(table({5, kPairs}), layout());
+  const TableRope rope(table({5, kPairs}), layout(), TableWidth::kPairs);
   constexpr const char* kRule = "positions must be rows of the table, 0 to 4";
   refused(rope, Positions::range(3), kRule, "got 5 at token");
   refused(rope, Positions::range(-1), kRule, "got -1 at token");
@@ -107,11 +107,12 @@ TEST_F(BadTable, PositionsThatAreNoRows) {
   refused(rope, Positions::packed(boundaries, starts), kRule, "got 5 at token");
   const std::vector<std::int64_t> first = {3};
   refused(rope, Positions::range(first), kRule, "got 5 at token");
-  EXPECT_NO_THROW(TableRope(table({5, kPairs}), layout()).rotate({}, Positions::range(100)));
+  EXPECT_NO_THROW(TableRope(table({5, kPairs}), layout(), TableWidth::kPairs)
+                      .rotate({}, Positions::range(100)));
 }
 
 TEST_F(BadTable, PositionsOfAnotherKind) {
-  const TableRope rope(table({5, kPairs}), layout());
+  const TableRope rope(table({5, kPairs}), layout(), TableWidth::kPairs);
   const std::vector<float> real = {0.0f, 1.0f, 2.0f};
   refused(rope, Positions::ids(real), "positions must be whole numbers");
   const std::vector<std::int64_t> ids(6, 0);
@@ -124,7 +125,7 @@ TEST_F(BadTable, PositionsOfAnotherKind) {
 }
 
 TEST_F(BadTable, Tensors) {
-  const TableRope rope(table({3, kPairs}), layout());
+  const TableRope rope(table({3, kPairs}), layout(), TableWidth::kPairs);
   TensorView wrong = x();
   wrong.shape[2] = 5;
   expect_refused([&] { rope.rotate(wrong); }, "rotate", "the last size must be head_dim 4");
@@ -136,7 +137,7 @@ TEST_F(BadTable, Tensors) {
 
 // A table of no rows is a table: it serves no token.
 TEST_F(BadTable, NoRows) {
-  const TableRope rope(table({0, kPairs}), layout());
+  const TableRope rope(table({0, kPairs}), layout(), TableWidth::kPairs);
   refused(rope, "3 tokens", "got 0");
   EXPECT_NO_THROW(
       rope.rotate(TensorView::contiguous(nullptr, DType::kFloat32, {0, kHeads, kHeadDim})));

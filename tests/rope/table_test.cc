@@ -250,7 +250,7 @@ TEST(TableRope, IsRopeWithItsNumbers) {
     };
     for (const Pairing output : {Pairing::kInterleaved, Pairing::kHalf}) {
       const Rope rope(f, layout(Pairing::kHalf, output));
-      const TableRope table({every_second(0), every_second(1)}, rope.layout());
+      const TableRope table({every_second(0), every_second(1)}, rope.layout(), TableWidth::kPairs);
       const PlacedTensor x(Layout::kContiguous, dtype, kSizes, 1);
       const PlacedTensor y(Layout::kContiguous, dtype, kSizes, 1);
       rope.rotate(x.view(), Positions::range(40));
@@ -273,7 +273,7 @@ TEST(TableRope, NanStaysNan) {
         const auto row = [](const std::vector<float>& x) {
           return ConstTensorView{x.data(), DType::kFloat32, 2, {6, kPairs}, {0, 1}, {}};
         };
-        const TableRope rope({row(cos), row(sin)}, layout(pairing, pairing));
+        const TableRope rope({row(cos), row(sin)}, layout(pairing, pairing), TableWidth::kPairs);
         const PlacedTensor x(Layout::kContiguous, dtype, kSizes, 1);
         rope.rotate(x.view());
         const auto values = x.values();
@@ -295,7 +295,8 @@ TEST(TableRope, RepeatedRows) {
   const auto repeated = [](const std::vector<float>& row) {
     return ConstTensorView{row.data(), DType::kFloat32, 3, {2, 6, kPairs}, {0, 0, 1}, {}};
   };
-  const TableRope rope({repeated(cos), repeated(sin)}, layout(Pairing::kHalf, Pairing::kHalf));
+  const TableRope rope({repeated(cos), repeated(sin)}, layout(Pairing::kHalf, Pairing::kHalf),
+                       TableWidth::kPairs);
   const PlacedTensor x(Layout::kContiguous, DType::kFloat32, kSizes, 1);
   const auto before = x.values();
   rope.rotate(x.view());  // a quarter turn: (x, y) -> (-y, x)
