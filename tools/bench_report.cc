@@ -159,7 +159,7 @@ std::string quietness_text(const std::vector<Row>& rows, const Terminal& termina
                                   [](const Row& row) { return row.rotate.spread > kQuiet; });
   if (2 * loud <= static_cast<std::ptrdiff_t>(rows.size())) return "";
   return paint(terminal, Style::kWarning, "warning:") +
-         " times spread widely: something else was running. Measure again when it is not.\n";
+         " times spread widely: something else was running. Measure again.\n";
 }
 
 constexpr std::string_view kLegend =
