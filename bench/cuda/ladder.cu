@@ -1,0 +1,266 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The ladder of versions that the kernel of src/cuda grew on: each rung is checked, then measured
+// on the same workloads in the same run as a device-to-device copy.
+//   ladder [file for JSON]
+//
+// Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
+// gaps between launches included. A fraction is (q and k read once and written once) / time, over
+// the rate of a copy of workload A's q and k.
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "accuracy.cuh"
+#include "calls.cuh"
+#include "harness.cuh"
+
+namespace {
+
+using harness::check;
+using harness::Clock;
+using harness::Memory;
+using harness::Workload;
+using ladder::Rung;
+using ladder::Turn;
+using rungs::Layout;
+
+struct Mode {
+  const char* name;
+  Layout layout;
+  bool in_place;
+  float sign;
+};
+constexpr Mode kModes[] = {
+    {"half, out of place", Layout::kHalf, false, 1.0f},
+    {"half, in place", Layout::kHalf, true, 1.0f},
+    {"interleaved, out of place", Layout::kNeighbours, false, 1.0f},
+    {"interleaved, in place", Layout::kNeighbours, true, 1.0f},
+    {"half, adjoint, out of place", Layout::kHalf, false, -1.0f},
+    {"interleaved, adjoint, out of place", Layout::kNeighbours, false, -1.0f}};
+constexpr int kRungs = static_cast<int>(Rung::kLibraryOverlapping) + 1;
+
+class Ladder {
+ public:
+  explicit Ladder(std::FILE* json)
+      : json_(json), workloads_(harness::workloads()), memory_(workloads_[0].bytes(), 6) {}
+
+  void run() {
+    print_accuracy();
+    std::vector<double> rates;
+    for (const Workload& w : workloads_) {
+      memory_.fill_input(w);
+      rates.push_back(copy_rate());
+      for (int mode = 0; mode < 6; ++mode) measure(w, mode);
+    }
+    rates.push_back(copy_rate());
+    rate_ = harness::median(rates);
+    std::printf("copy of A's q and k: %.1f GB/s (%.1f to %.1f in this run)\n", rate_ * 1e-3,
+                *std::min_element(rates.begin(), rates.end()) * 1e-3,
+                *std::max_element(rates.begin(), rates.end()) * 1e-3);
+    for (int mode = 0; mode < 6; ++mode) print_mode(mode);
+    print_protocols();
+    print_decode();
+  }
+
+  bool failed() const { return failed_; }
+
+ private:
+  Turn turn_of(const Workload& w, const Mode& mode, int set) const {
+    const std::int64_t at = set % memory_.sets(w) * w.bytes();
+    return {
+        w,       mode.layout, (mode.in_place ? memory_.out : memory_.in) + at, memory_.out + at, 0,
+        nullptr, mode.sign};
+  }
+
+  static int calls_for(const Workload& w, double ms) {
+    return std::max(3, static_cast<int>(ms * 1e-3 * 2.1e12 / static_cast<double>(w.bytes())));
+  }
+
+  void copy(const Workload& w, int set) const {
+    // In pieces: single copies of half a gigabyte and more are slower inside a graph.
+    constexpr std::int64_t kPiece = std::int64_t{256} << 20;
+    const std::int64_t at = set % memory_.sets(w) * w.bytes();
+    for (std::int64_t i = 0; i < w.bytes(); i += kPiece) {
+      check(cudaMemcpyAsync(memory_.out + at + i, memory_.in + at + i,
+                            static_cast<std::size_t>(std::min(kPiece, w.bytes() - i)),
+                            cudaMemcpyDeviceToDevice, clock_.stream),
+            "copy");
+    }
+  }
+
+  double copy_rate() {  // bytes per us
+    const Workload& a = workloads_[0];
+    const double us = clock_.in_graph(calls_for(a, 4.0), 9, [&](int i) { copy(a, i); });
+    return 2.0 * static_cast<double>(a.bytes()) / us;
+  }
+
+  /// Differing 32-bit words of one call of the rung, after the output was poisoned.
+  std::uint64_t words_wrong(Rung rung, const Workload& w, const Mode& mode) {
+    const auto bytes = static_cast<std::size_t>(w.bytes());
+    if (mode.in_place) {
+      check(cudaMemcpy(memory_.out, memory_.in, bytes, cudaMemcpyDeviceToDevice), "copy");
+    } else {
+      check(cudaMemset(memory_.out, 0xee, bytes), "poison");
+    }
+    check(cudaDeviceSynchronize(), "synchronize");
+    ladder::run(rung, turn_of(w, mode, 0), clock_.stream);
+    check(cudaStreamSynchronize(clock_.stream), ladder::name_of(rung));
+    return memory_.differences(memory_.out, memory_.wanted, w.bytes());
+  }
+
+  void measure(const Workload& w, int number) {
+    const Mode& mode = kModes[number];
+    Turn first{w, mode.layout, memory_.in, memory_.wanted, 0, nullptr, mode.sign};
+    ladder::run(Rung::kNaive, first, clock_.stream);
+    check(cudaStreamSynchronize(clock_.stream), "naive");
+    report_error(w, first, "naive");
+    for (int r = 0; r < kRungs; ++r) {
+      const auto rung = static_cast<Rung>(r);
+      if (number > 2 && rung < Rung::kLibrary) continue;
+      if (rung == Rung::kExchanged && mode.layout != Layout::kHalf) continue;
+      if (const std::uint64_t wrong = words_wrong(rung, w, mode); wrong != 0) {
+        std::printf("WRONG: %s, %s, %s: %llu words\n", w.name.c_str(), mode.name,
+                    ladder::name_of(rung), static_cast<unsigned long long>(wrong));
+        failed_ = true;
+      }
+      times_[{w.name, number, r}] = clock_.in_graph(calls_for(w, 4.0), 9, [&](int i) {
+        ladder::run(rung, turn_of(w, mode, i), clock_.stream);
+      });
+    }
+  }
+
+  accuracy::Error report_error(const Workload& w, const Turn& t, const char* what) {
+    const accuracy::Error error = accuracy::error_of(w, t.in, t.out, t.layout, t.start, t.sign, 24);
+    if (error.most > 4e-6) {
+      std::printf("WRONG: %s, %s: off by %.3g beyond rounding\n", w.name.c_str(), what, error.most);
+      failed_ = true;
+    }
+    return error;
+  }
+
+  void print_accuracy() {
+    const int floats = accuracy::count_other_bits<float>(1 << 22);
+    const int doubles = accuracy::count_other_bits<double>(1 << 20);
+    std::printf("cos and sin of %d and %d random phases: %d and %d differ from rope/phase.h\n",
+                1 << 22, 1 << 20, floats, doubles);
+    failed_ = failed_ || floats != 0 || doubles != 0;
+    const Workload& a = workloads_[0];
+    memory_.fill_input(a);
+    for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1'000'000'000}}) {
+      Turn t{a, Layout::kHalf, memory_.in, memory_.out, start, nullptr, 1.0f};
+      ladder::run(Rung::kLibrary, t, clock_.stream);
+      check(cudaStreamSynchronize(clock_.stream), "accuracy");
+      const accuracy::Error error = report_error(a, t, "src/cuda");
+      std::printf(
+          "A from position %lld: relative error %.4e, of rounding the exact result once %.4e "
+          "(%.4f)\n",
+          static_cast<long long>(start), error.result, error.rounding,
+          error.result / error.rounding);
+      std::fprintf(json_, "{\"accuracy_from\": %lld, \"error\": %.6e, \"rounding\": %.6e}\n",
+                   static_cast<long long>(start), error.result, error.rounding);
+    }
+  }
+
+  void print_mode(int number) {
+    std::printf("\n%-40s", kModes[number].name);
+    for (const Workload& w : workloads_) std::printf("        %s        ", w.name.c_str());
+    std::printf("\n");
+    for (int r = 0; r < kRungs; ++r) {
+      if (!times_.contains({workloads_[0].name, number, r})) continue;
+      std::printf("%-40s", ladder::name_of(static_cast<Rung>(r)));
+      for (const Workload& w : workloads_) {
+        const double us = times_[{w.name, number, r}];
+        const double fraction = 2.0 * static_cast<double>(w.bytes()) / us / rate_;
+        std::printf(" %8.2f (%.3f)", us, fraction);
+        std::fprintf(json_,
+                     "{\"workload\": \"%s\", \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f, "
+                     "\"fraction\": %.4f}\n",
+                     w.name.c_str(), kModes[number].name, ladder::name_of(static_cast<Rung>(r)), us,
+                     fraction);
+      }
+      std::printf("\n");
+    }
+  }
+
+  /// The same work by other clocks: one set again and again, and single launches between events.
+  void print_protocols() {
+    std::printf("\n%-34s%12s%12s%12s\n", "us, half, out of place", "graph", "one set", "queued");
+    for (const Workload& w : workloads_) {
+      memory_.fill_input(w);
+      const auto line = [&](const char* name, const std::function<void(int)>& call) {
+        const int calls = calls_for(w, 4.0);
+        std::printf("%s %-32s%12.2f%12.2f%12.2f\n", w.name.c_str(), name,
+                    clock_.in_graph(calls, 9, call),
+                    clock_.in_graph(calls, 9, [&](int) { call(0); }), clock_.queued(40, call));
+      };
+      line("copy", [&](int i) { copy(w, i); });
+      line("src/cuda",
+           [&](int i) { ladder::run(Rung::kLibrary, turn_of(w, kModes[0], i), clock_.stream); });
+    }
+  }
+
+  void print_decode() {
+    constexpr std::int64_t kTokens[] = {1, 8, 64, 256};
+    std::vector<std::int64_t> ids(256);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 1000 + 37 * static_cast<std::int64_t>(i);
+    std::int64_t* device = nullptr;
+    check(cudaMalloc(reinterpret_cast<void**>(&device), ids.size() * 8), "cudaMalloc");
+    check(cudaMemcpy(device, ids.data(), ids.size() * 8, cudaMemcpyHostToDevice), "copy");
+    memory_.fill_input(workloads_[0]);
+    std::printf("\nDecode, 32 and 8 heads of 128, int64 ids, us a call in a graph of 64\n");
+    for (const Mode& mode : kModes) {
+      if (mode.sign < 0.0f) continue;
+      for (const Rung rung : {Rung::kEarly, Rung::kLibrary, Rung::kLibraryOverlapping}) {
+        std::printf("%-28s%-32s", mode.name, ladder::name_of(rung));
+        for (const std::int64_t tokens : kTokens) {
+          const Workload w{"C", 1, tokens, 32, 8, 128, 2};
+          const double us = clock_.in_graph(64, 31, [&](int) {
+            const Turn t{w,           mode.layout, mode.in_place ? memory_.out : memory_.in,
+                         memory_.out, 0,           device,
+                         1.0f};
+            ladder::run(rung, t, clock_.stream);
+          });
+          std::printf("%8.3f", us);
+          std::fprintf(json_,
+                       "{\"decode\": %lld, \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f}\n",
+                       static_cast<long long>(tokens), mode.name, ladder::name_of(rung), us);
+        }
+        std::printf("\n");
+      }
+    }
+    check(cudaFree(device), "cudaFree");
+  }
+
+  struct Key {
+    std::string workload;
+    int mode;
+    int rung;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::FILE* json_;
+  std::vector<Workload> workloads_;
+  Memory memory_;
+  mutable Clock clock_;
+  std::map<Key, double> times_;
+  double rate_ = 0.0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::FILE* json = argc > 1 ? std::fopen(argv[1], "w") : std::fopen("/dev/null", "w");
+  if (json == nullptr) return 2;
+  cudaDeviceProp device{};
+  check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  std::printf("%s, %d multiprocessors\n", device.name, device.multiProcessorCount);
+  Ladder ladder(json);
+  ladder.run();
+  std::fclose(json);
+  return ladder.failed() ? 1 : 0;
+}

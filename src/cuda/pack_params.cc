@@ -1,0 +1,159 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/pack_params.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+namespace rotary::internal::cuda {
+namespace {
+
+constexpr std::int64_t kPackBytes = 16;
+constexpr std::int32_t kFewThreads = 128;   // of a block where tokens are few
+constexpr std::int32_t kLeastThreads = 96;  // otherwise
+
+std::int32_t divided_up(std::int32_t a, std::int32_t b) noexcept { return (a + b - 1) / b; }
+
+/// Whether offsets in one side of an operand stay within 32 bits, and so the sums on the way there.
+bool stays_small(const RotateParams& p, std::int64_t batch, std::int64_t token,
+                 std::int64_t head) noexcept {
+  const auto size = static_cast<std::int64_t>(size_of(p.type));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
+  // Each stride first, so that the products below cannot overflow 64 bits.
+  for (const std::int64_t stride : {batch, token, head}) {
+    if (std::abs(stride / kPackBytes) > kMost) return false;
+  }
+  const std::int64_t reach =
+      std::abs(batch / kPackBytes) * p.batch + std::abs(token / kPackBytes) * p.tokens +
+      2 * std::abs(head / kPackBytes) * p.num_heads + p.head_dim * size / kPackBytes;
+  return reach <= kMost;
+}
+
+bool fill_operand(const RotateParams& p, const OperandParams& o, PackOperand& to) noexcept {
+  if (!stays_small(p, o.in_batch, o.in_token, o.in_head) ||
+      !stays_small(p, o.out_batch, o.out_token, o.out_head)) {
+    return false;
+  }
+  const auto packs = [](std::int64_t bytes) {
+    return static_cast<std::int32_t>(bytes / kPackBytes);
+  };
+  to = {.in = static_cast<const char*>(o.in),
+        .out = static_cast<char*>(o.out),
+        .in_batch = packs(o.in_batch),
+        .in_token = packs(o.in_token),
+        .in_head = packs(o.in_head),
+        .out_batch = packs(o.out_batch),
+        .out_token = packs(o.out_token),
+        .out_head = packs(o.out_head),
+        .heads = 0,
+        .tokens = 1,
+        .token_mask = 0,
+        .group_shift = 0,
+        .groups = 1,
+        .threads = 0};
+  return true;
+}
+
+bool fill_positions(const RotateParams& p, PackPositions& to) noexcept {
+  const PositionParams& from = p.positions;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const std::int64_t value :
+       {from.step, from.axis_stride, from.batch_stride, from.token_stride}) {
+    if (value > kMost || value < -kMost) return false;
+  }
+  const std::int64_t reach = std::abs(from.axis_stride) * p.axes +
+                             std::abs(from.batch_stride) * p.batch +
+                             std::abs(from.token_stride) * p.tokens;
+  if (reach > kMost) return false;
+  to = {.start = from.start,
+        .ids = static_cast<const char*>(from.ids),
+        .step = static_cast<std::int32_t>(from.step),
+        .axis_stride = static_cast<std::int32_t>(from.axis_stride),
+        .batch_stride = static_cast<std::int32_t>(from.batch_stride),
+        .token_stride = static_cast<std::int32_t>(from.token_stride),
+        .boundaries = from.boundaries,
+        .first = from.first,
+        .sequences = from.sequences,
+        .narrow = from.type == DType::kInt32};
+  return true;
+}
+
+}  // namespace
+
+bool make_pack_params(const SimpleParams& p, Layout layout, PackParams& to) noexcept {
+  if (p.num_operands > 2 || p.type == DType::kFloat64) return false;
+  for (int k = 0; k < p.num_operands; ++k) {
+    if (!fill_operand(p, p.operands[k], to.operands[k])) return false;
+    const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
+    to.operands[k].heads = end - p.first_head[k];
+  }
+  if (!fill_positions(p, to.positions)) return false;
+  const auto size = static_cast<std::int32_t>(size_of(p.type));
+  const std::int32_t per_pack = static_cast<std::int32_t>(kPackBytes) / size;
+  const bool halves = layout == Layout::kHalf;
+  to.tokens = static_cast<std::int32_t>(p.tokens);
+  to.units = p.pair_count * (halves ? 1 : 2) / per_pack;
+  to.place = (p.rotary_offset + p.first_pair * (halves ? 1 : 2)) / per_pack;
+  to.distance = p.pairs * size;
+  to.pair_count = p.pair_count;
+  to.row_size = (p.pair_count + 3) / 4 * 4;
+  to.axes = p.axes;
+  to.rest_before = p.rotary_offset / per_pack;
+  to.rest_count = p.copies_rest ? (p.head_dim - 2 * p.pairs) / per_pack : 0;
+  to.rest_skip = 2 * p.pairs / per_pack;
+  to.cos_size = p.size.cos_float;
+  to.sin_size = p.size.sin_float;
+  to.overlaps = p.overlaps;
+  std::copy_n(p.fractions, p.pair_count, to.fractions);
+  if (p.axes > 1) std::copy_n(p.axis_of, p.pair_count, to.axis_of);
+  return true;
+}
+
+PackShape shape_packs(const SimpleParams& p, int heads, int most_threads, int tokens,
+                      PackParams& to) noexcept {
+  const std::int32_t count = p.num_operands;
+  const std::int32_t more = count > 1 && to.operands[1].heads > to.operands[0].heads ? 1 : 0;
+  PackOperand& large = to.operands[more];
+  PackOperand& small = count > 1 ? to.operands[1 - more] : large;
+  PackShape shape;
+  const bool few = has_few_tokens(p);
+  // Rows: the heads of the small operand, as far as threads go.
+  const std::int32_t most_rows = std::max(1, (few ? kFewThreads : most_threads) / to.units);
+  shape.rows = std::clamp(divided_up(small.heads, heads), 1, most_rows);
+  const std::int32_t row_heads = shape.rows * heads;
+  std::int32_t groups = few ? 1 : divided_up(large.heads, row_heads);
+  const std::int32_t most_depth = std::min(64, most_threads / (to.units * shape.rows));
+  groups = std::min(groups, most_depth);
+  std::int32_t shift = 0;
+  if (!few) {
+    const std::int32_t threads = to.units * shape.rows * groups;
+    while ((tokens >> shift) > 1 || (threads << shift) < kLeastThreads) {
+      if ((groups << (shift + 1)) > most_depth) break;
+      ++shift;
+    }
+  }
+  shape.depth = groups << shift;
+  const auto fill = [&](PackOperand& o, std::int32_t of_tokens, std::int32_t mask, std::int32_t by,
+                        std::int32_t own_groups) {
+    o.tokens = of_tokens;
+    o.token_mask = mask;
+    o.group_shift = by;
+    o.groups = own_groups;
+    o.threads = to.units * shape.rows * own_groups;
+    shape.shares = std::max(shape.shares, divided_up(o.heads, row_heads * own_groups));
+  };
+  fill(large, 1 << shift, (1 << shift) - 1, shift, groups);
+  if (count > 1) fill(small, shape.depth, 0xff, 8, 1);
+  to.first_tiles = 0;
+  for (std::int32_t k = 0; k < count; ++k) {
+    const std::int64_t tiles = (p.tokens + to.operands[k].tokens - 1) / to.operands[k].tokens;
+    if (k == 0) to.first_tiles = static_cast<std::uint32_t>(tiles);
+    shape.tiles += tiles;
+  }
+  return shape;
+}
+
+}  // namespace rotary::internal::cuda

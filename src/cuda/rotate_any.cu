@@ -1,0 +1,14 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/device/any_row.cuh"
+#include "cuda/launch.cuh"
+#include "cuda/rotate.h"
+
+namespace rotary::internal::cuda {
+
+cudaError_t rotate(const AnyParams& params, cudaStream_t stream) noexcept {
+  return launch_any_type(params, kAnyPairs, stream);
+}
+
+}  // namespace rotary::internal::cuda
