@@ -11,7 +11,7 @@
 namespace rotary::internal {
 namespace {
 
-constexpr std::int64_t kNearBytes = std::int64_t{1} << 20;    // half a second-level cache
+constexpr std::int64_t kNearBytes = std::int64_t{3} << 19;    // most of a second-level cache
 constexpr std::int64_t kTaskBytes = std::int64_t{1} << 18;    // some 20 us: worth a thread
 constexpr std::int64_t kStreamBytes = std::int64_t{1} << 23;  // more than a core's share of caches
 constexpr std::int64_t kStreamAlignment = 64;                 // the widest vector
@@ -72,13 +72,13 @@ Plan make_plan(const Job& job, const Threads& threads) noexcept {
   const bool shared = job.positions.batch() < 0 &&
                       (job.source.table == nullptr || job.source.table->cos.shape[0] == 1);
   plan.tokens_first = shared && batch > 1 && heads < kManyHeads;
-  plan.locality = bytes <= kNearBytes ? Locality::kNear : Locality::kFar;
   for (std::size_t i = 0; i < job.operands.size(); ++i) {
     plan.streams[i] = written >= kStreamBytes && can_stream(job, job.operands[i]);
     plan.streams_any = plan.streams_any || plan.streams[i];
   }
   const std::int64_t most = std::min(plan.rows, bytes / kTaskBytes);
   plan.tasks = most < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(most, count_of(threads)));
+  plan.locality = bytes / plan.tasks <= kNearBytes ? Locality::kNear : Locality::kFar;
   return plan;
 }
 
