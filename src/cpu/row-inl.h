@@ -182,10 +182,40 @@ HWY_INLINE void sized_row(const Job& job, const Place& place, const T* c, const 
   }
 }
 
+#if HWY_ARCH_X86 && ROTARY_CPU_HAS_FMA
+/// spread_row with whole vectors; returns where it stopped.
+HWY_INLINE std::int64_t spread_vectors(const float* c, const float* s, std::int64_t pairs,
+                                       float* wide_c, float* wide_s) {
+  const FullTag<float> d;
+  const hn::Half<decltype(d)> half;
+  constexpr std::size_t kLanes = kMaxLanes<FullTag<float>>;
+  HWY_ALIGN std::int32_t twice[kLanes];
+  HWY_ALIGN std::uint32_t minus[kLanes];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    twice[lane] = static_cast<std::int32_t>(lane / 2);
+    minus[lane] = lane % 2 == 0 ? 0x80000000u : 0u;
+  }
+  const auto indices = hn::SetTableIndices(d, twice);
+  const auto signs = hn::BitCast(d, hn::Load(hn::RebindToUnsigned<decltype(d)>(), minus));
+  constexpr auto kStep = static_cast<std::int64_t>(kLanes / 2);
+  std::int64_t i = 0;
+  for (; i + kStep <= pairs; i += kStep) {
+    const auto cos = hn::ZeroExtendVector(d, hn::LoadU(half, c + i));
+    const auto sin = hn::ZeroExtendVector(d, hn::LoadU(half, s + i));
+    hn::StoreU(hn::TableLookupLanes(cos, indices), d, wide_c + 2 * i);
+    hn::StoreU(hn::Xor(hn::TableLookupLanes(sin, indices), signs), d, wide_s + 2 * i);
+  }
+  return i;
+}
+#endif
+
 /// [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...].
 template <typename T>
 HWY_INLINE void spread_row(const T* c, const T* s, std::int64_t pairs, T* wide_c, T* wide_s) {
   std::int64_t i = 0;
+#if HWY_ARCH_X86 && ROTARY_CPU_HAS_FMA
+  if constexpr (sizeof(T) == sizeof(float)) i = spread_vectors(c, s, pairs, wide_c, wide_s);
+#endif
 #if HWY_TARGET != HWY_SCALAR
   const BlockTag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
