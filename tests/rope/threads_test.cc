@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/parallel.h"
 #include "reference/elements.h"
 #include "rope/placed_tensor.h"
 #include "rope/pools.h"
@@ -256,21 +257,25 @@ TEST(Threads, ManyCallers) {
   EXPECT_EQ(wrong, std::vector<int>(kCallers, 0));
 }
 
-#ifdef _OPENMP
-// Inside a parallel region of the caller no further threads are started.
+// Inside a parallel region of the caller no further threads are started. Without OpenMP the region
+// is a plain loop, and there are none to start.
 TEST(Threads, InsideAParallelRegion) {
   const Rope rope = make_rope({});
   const Call call = calls()[0];
   const auto wanted = Tensors(DType::kFloat32, Layout::kContiguous).result(rope, call);
   std::vector<int> wrong(4, 0);
+  std::vector<int> counts(4, 0);
+#ifdef _OPENMP
 #pragma omp parallel for num_threads(4)
+#endif
   for (int i = 0; i < 4; ++i) {
     Tensors mine(DType::kFloat32, Layout::kContiguous);
     if (mine.result(rope, call) != wanted) ++wrong[static_cast<std::size_t>(i)];
+    counts[static_cast<std::size_t>(i)] = internal::count_of({.count = 3, .run = {}});
   }
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
+  EXPECT_EQ(counts, std::vector<int>(4, 1));
 }
-#endif
 
 }  // namespace
 }  // namespace rotary
