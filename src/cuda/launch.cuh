@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Starting a kernel in a given shape.
+// Starting the kernel that rotates anything.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,25 +9,11 @@
 #include <cstddef>
 
 #include "cuda/device/rotate.cuh"
+#include "cuda/launch_kernel.cuh"
+#include "cuda/rotate_float8.h"
 #include "cuda/shape.h"
 
 namespace rotary::internal::cuda {
-
-template <class Params>
-cudaError_t launch_kernel(void (*kernel)(Params), const Params& params, dim3 grid, dim3 block,
-                          std::size_t shared, bool overlaps, cudaStream_t stream) noexcept {
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = overlaps ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, params);
-}
 
 /// The kernel that does anything, one head a thread.
 template <class Unit, class Params>
@@ -70,6 +56,7 @@ template <class Params>
 cudaError_t launch_any_type(const Params& p, int most_pairs, cudaStream_t stream) noexcept {
   if (!fits_launch(p, most_pairs)) return cudaErrorInvalidValue;
   if (p.batch == 0 || p.tokens == 0 || p.num_heads == 0) return cudaSuccess;
+  if (is_float8(p.out_type)) return rotate_to_float8(p, stream);
   switch (p.type) {
     case DType::kFloat16:
       return launch_untuned<Float16>(p, stream);

@@ -68,6 +68,7 @@ bool fill_positions(const RotateParams& p, PackPositions& to) noexcept {
                              std::abs(from.batch_stride) * p.batch +
                              std::abs(from.token_stride) * p.tokens;
   if (reach > kMost) return false;
+  if (from.boundaries != nullptr && from.first_token != 0) return false;
   to = {.start = from.start,
         .ids = static_cast<const char*>(from.ids),
         .step = static_cast<std::int32_t>(from.step),

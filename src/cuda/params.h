@@ -6,6 +6,7 @@
 // graph holds everything it needs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "rotary/pairing.h"
@@ -20,9 +21,10 @@ inline constexpr std::int32_t kNoHead = 0x7fffffff;
 inline constexpr int kSimplePairs = 128;
 /// Pairs of one launch with AnyParams, and the words for their frequencies.
 inline constexpr int kAnyPairs = 512;
-inline constexpr int kAnyWords = 3840;
-/// Batch rows and tokens of one launch: what a grid takes.
+inline constexpr int kAnyWords = 3584;
+/// Batch rows, heads of one operand and tokens of one launch: what a grid takes.
 inline constexpr std::int32_t kBatchPerLaunch = 65535;
+inline constexpr std::int64_t kHeadsPerOperand = 16383;
 inline constexpr std::int64_t kTokensPerLaunch = std::int64_t{1} << 30;
 
 /// One tensor. Strides count bytes.
@@ -37,10 +39,11 @@ struct OperandParams {
   std::int64_t out_token = 0;
   std::int64_t out_head = 0;
   std::int64_t out_element = 0;
+  const float* out_scale = nullptr;  // 8-bit results: what they are multiplied by; null: 1
 };
 
 /// Where tokens stand. All pointers are device memory. Sequences packed end to end:
-///   first[sequence] + step * (token - boundaries[sequence])
+///   first[sequence] + step * (first_token + token - boundaries[sequence])
 /// Everything else (`boundaries` null) is
 ///   start + step * token + ids[axis, batch, token]
 /// with step 0 for ids, and for ranges that begin where each batch row says: ids [1, batch, 1] with
@@ -54,6 +57,7 @@ struct PositionParams {
   std::int64_t token_stride = 0;
   const void* boundaries = nullptr;  // [sequences + 1], of `type`
   const void* first = nullptr;       // [sequences], of `type`; null: 0
+  std::int64_t first_token = 0;      // of the launch, counted as boundaries count
   std::int32_t sequences = 0;
   /// int32 or int64; for ids of AnyParams float32 and float64 too.
   DType type = DType::kInt64;
@@ -85,7 +89,8 @@ struct RotateParams {
   std::int32_t first_pair = 0;
   std::int32_t pair_count = 0;
   std::int32_t axes = 1;
-  DType type = DType::kFloat32;  // of the operands
+  DType type = DType::kFloat32;      // of the operands
+  DType out_type = DType::kFloat32;  // `type` or an 8-bit one
   Pairing read = Pairing::kHalf;
   Pairing write = Pairing::kHalf;
   bool inverts = false;  // 1/z: for tables, and where something grows
@@ -98,8 +103,8 @@ struct RotateParams {
 
 /// The usual case: exact angles at whole-number positions, each pair on one axis.
 struct SimpleParams : RotateParams {
-  std::uint64_t fractions[kSimplePairs];  // [pair_count], Turns::fraction
-  std::uint8_t axis_of[kSimplePairs];     // [pair_count], where axes > 1
+  std::uint64_t fractions[kSimplePairs] = {};  // [pair_count], Turns::fraction
+  std::uint8_t axis_of[kSimplePairs] = {};     // [pair_count], where axes > 1
 };
 
 /// The caller's cos and sin; row = position. Strides count elements; the last one steps from pair
@@ -129,7 +134,19 @@ struct AnyParams : RotateParams {
   FrequencyPlanes phases;
   FrequencyPlanes divisor;  // fractions and radians both -1: none
   double scale = 1.0;       // where something grows: |z| = scale * e^growth, before it is inverted
-  std::uint64_t words[kAnyWords];
+  std::uint64_t words[kAnyWords] = {};
 };
+
+/// cos and sin of the launch's pairs, times the scale. Strides count elements.
+struct CosSinParams : AnyParams {
+  void* cos = nullptr;  // [batch, tokens, pairs], of `type`
+  void* sin = nullptr;  // [batch, tokens, pairs], of `type`
+  std::int64_t cos_strides[3] = {0, 0, 0};
+  std::int64_t sin_strides[3] = {0, 0, 0};
+};
+
+/// What a kernel may be told.
+inline constexpr std::size_t kMostParameterBytes = 32764;
+static_assert(sizeof(CosSinParams) <= kMostParameterBytes);
 
 }  // namespace rotary::internal::cuda

@@ -7,6 +7,7 @@
 #include "cuda/launch.cuh"
 #include "cuda/pack_params.h"
 #include "cuda/rotate.h"
+#include "cuda/rotate_float8.h"
 
 namespace rotary::internal::cuda {
 namespace {
@@ -71,6 +72,7 @@ cudaError_t launch_tuned(const SimpleParams& p, cudaStream_t stream) noexcept {
 cudaError_t rotate(const SimpleParams& params, cudaStream_t stream) noexcept {
   if (!fits_launch(params, kSimplePairs)) return cudaErrorInvalidValue;
   if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
+  if (is_float8(params.out_type)) return rotate_to_float8(params, stream);
   switch (params.type) {
     case DType::kFloat16:
       return launch_tuned<Float16>(params, stream);

@@ -12,6 +12,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 #include "cuda/params.h"
 
 namespace rotary::internal::cuda {
@@ -19,5 +21,15 @@ namespace rotary::internal::cuda {
 cudaError_t rotate(const SimpleParams& params, cudaStream_t stream) noexcept;
 cudaError_t rotate(const TableParams& params, cudaStream_t stream) noexcept;
 cudaError_t rotate(const AnyParams& params, cudaStream_t stream) noexcept;
+
+/// Most bytes of a rotary slice that reorder() takes: shared memory that every GPU has.
+inline constexpr std::int64_t kMostReorderBytes = 48 << 10;
+
+/// Puts the rotary slices of all operands, which are in place, from the pairing `read` into the
+/// pairing `write`.
+cudaError_t reorder(const RotateParams& params, cudaStream_t stream) noexcept;
+
+/// Fills cos and sin of the launch's pairs, at most kAnyPairs; `type` is theirs.
+cudaError_t cos_sin(const CosSinParams& params, cudaStream_t stream) noexcept;
 
 }  // namespace rotary::internal::cuda

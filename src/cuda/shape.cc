@@ -18,12 +18,17 @@ int divided_up(int a, int b) noexcept { return (a + b - 1) / b; }
 
 bool whole_packs(std::int64_t bytes) noexcept { return bytes % kPackBytes == 0; }
 
-bool has_packs(const OperandParams& o, std::int64_t size) noexcept {
-  return o.in_element == size && o.out_element == size &&
-         whole_packs(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(o.in))) &&
-         whole_packs(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(o.out))) &&
-         whole_packs(o.in_batch) && whole_packs(o.in_token) && whole_packs(o.in_head) &&
-         whole_packs(o.out_batch) && whole_packs(o.out_token) && whole_packs(o.out_head);
+/// Whether one side of an operand lies in packs of `bytes`.
+bool has_packs(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
+               std::int64_t head) noexcept {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  return address % bytes == 0 && batch % bytes == 0 && token % bytes == 0 && head % bytes == 0;
+}
+
+bool has_packs(const OperandParams& o, std::int64_t in_size, std::int64_t out_size) noexcept {
+  return o.in_element == in_size && o.out_element == out_size &&
+         has_packs(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) &&
+         has_packs(o.out, kPackBytes / in_size * out_size, o.out_batch, o.out_token, o.out_head);
 }
 
 bool is_in_place(const RotateParams& p) noexcept {
@@ -41,8 +46,9 @@ bool fits_launch(const RotateParams& p, int most_pairs) noexcept {
 
 Layout layout_of(const RotateParams& p) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(p.type));
+  const auto out_size = static_cast<std::int64_t>(size_of(p.out_type));
   for (int k = 0; k < p.num_operands; ++k) {
-    if (!has_packs(p.operands[k], size)) return Layout::kAnywhere;
+    if (!has_packs(p.operands[k], size, out_size)) return Layout::kAnywhere;
   }
   // Halves begin and end at packs; of neighbours a pack holds half as many pairs.
   const bool halves = p.read == Pairing::kHalf || p.write == Pairing::kHalf;

@@ -12,7 +12,7 @@ namespace rotary::internal::cuda {
 /// Bytes of one access; a thread's widest is 16.
 template <int kBytes>
 struct alignas(kBytes) Pack {
-  static_assert(kBytes == 8 || kBytes == 16);
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   std::uint32_t words[kBytes / 4];
 };
 
@@ -35,6 +35,10 @@ __device__ __forceinline__ void store_pack(void* to, const Pack<16>& pack) {
 __device__ __forceinline__ void store_pack(void* to, const Pack<8>& pack) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(pack.words[0]), "r"(pack.words[1])
                : "memory");
+}
+
+__device__ __forceinline__ void store_pack(void* to, const Pack<4>& pack) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(pack.words[0]) : "memory");
 }
 
 }  // namespace rotary::internal::cuda

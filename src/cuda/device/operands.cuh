@@ -64,6 +64,16 @@ class TokenHeads {
     return head;
   }
 
+  /// What head h is multiplied by before it becomes 8 bits.
+  __device__ __forceinline__ float scale(std::int32_t h) const {
+    const float* from = p_.operands[0].out_scale;
+#pragma unroll
+    for (int k = 1; k < kOperandsPerLaunch; ++k) {
+      if (h >= p_.first_head[k]) from = p_.operands[k].out_scale;
+    }
+    return from == nullptr ? 1.0f : *from;
+  }
+
  private:
   const RotateParams& p_;
   const char* in_[kOperandsPerLaunch];

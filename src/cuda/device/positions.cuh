@@ -45,9 +45,10 @@ __device__ __forceinline__ std::int32_t sequence_of(const void* boundaries, DTyp
 __device__ __forceinline__ std::int64_t integer_position(const PositionParams& p, std::int64_t axis,
                                                          std::int64_t batch, std::int64_t token) {
   if (__builtin_expect(p.boundaries != nullptr, 0)) {
-    const std::int32_t sequence = sequence_of(p.boundaries, p.type, p.sequences, token);
+    const std::int64_t at = p.first_token + token;
+    const std::int32_t sequence = sequence_of(p.boundaries, p.type, p.sequences, at);
     const std::int64_t start = p.first == nullptr ? 0 : load_integer(p.first, p.type, sequence);
-    return start + p.step * (token - load_integer(p.boundaries, p.type, sequence));
+    return start + p.step * (at - load_integer(p.boundaries, p.type, sequence));
   }
   const std::int64_t at = p.start + p.step * token;
   if (p.ids == nullptr) return at;

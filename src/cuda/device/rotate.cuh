@@ -9,8 +9,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/device/blocks.cuh"
+#include "cuda/device/float8.cuh"
 #include "cuda/device/operands.cuh"
 #include "cuda/device/row.cuh"
 #include "cuda/device/units.cuh"
@@ -31,6 +33,18 @@ __device__ __forceinline__ void make_row(const Params& p, std::uint32_t token, s
   }
 }
 
+/// What the type that head h is written in must be told.
+template <class Unit>
+__device__ __forceinline__ typename Unit::Target target_of(const RotateParams& p,
+                                                           const TokenHeads& token,
+                                                           std::int32_t h) {
+  if constexpr (std::is_same_v<typename Unit::OutElement, Float8>) {
+    return {token.scale(h), p.out_type == DType::kFloat8E5M2 ? __NV_E5M2 : __NV_E4M3};
+  } else {
+    return {};
+  }
+}
+
 /// Elements outside the rotary slice, in steps of what all threads of a head copy at a time.
 template <class Unit>
 __device__ __forceinline__ void copy_rest(const RotateParams& p, const TokenHeads& token,
@@ -38,10 +52,11 @@ __device__ __forceinline__ void copy_rest(const RotateParams& p, const TokenHead
   const std::int32_t width = 2 * p.pairs;
   const Head<const char*> in = token.in(h);
   const Head<char*> out = token.out(h);
+  const auto target = target_of<Unit>(p, token, h);
   const auto step = static_cast<std::int32_t>(blockDim.x * Unit::kPack);
   for (std::int32_t i = threadIdx.x * Unit::kPack; i < p.head_dim - width; i += step) {
     const std::int32_t at = i < p.rotary_offset ? i : i + width;
-    Unit::copy(in, out, at);
+    Unit::copy(in, out, at, target);
   }
 }
 
@@ -83,8 +98,9 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
     Row<Unit>::read(s, x, units, sin);
 #pragma unroll
     for (int j = 0; j < Build::kHeads; ++j) {
-      if (Build::head(j, blockIdx.z) >= p.num_heads) continue;
-      Unit::store(data[j], cos, sin, heads.out(Build::head(j, blockIdx.z)), to);
+      const std::int32_t h = Build::head(j, blockIdx.z);
+      if (h >= p.num_heads) continue;
+      Unit::store(data[j], cos, sin, heads.out(h), to, target_of<Unit>(p, heads, h));
     }
   }
   if (!p.copies_rest || !inside) return;

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
   Row<Unit>::read(s, threadIdx.x, units, sin);
 #pragma unroll
   for (int j = 0; j < Build::kHeads; ++j) {
-    const auto turned = Unit::turn(data[j], cos, sin);
+    const auto turned = Unit::turn(data[j], cos, sin, {});
     if (!inside || head(j) >= o.heads) continue;
     char* const unit = pack_address(o.out, out + head(j) * o.out_head);
     store_pack(unit, turned.packs[0]);

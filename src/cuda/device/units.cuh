@@ -8,7 +8,8 @@
 //   kPacks     packs of a unit
 //   kPack      elements that lie together; outside the rotary slice a unit copies as many
 //   Data       what a thread holds
-// `Out` is the type written: another one than read is meant for 8-bit results.
+//   Target     what the type written must be told
+// `Out` is the type written: another one than read for 8-bit results.
 #pragma once
 
 #include <cstdint>
@@ -53,16 +54,18 @@ __device__ __forceinline__ char* at_element(const Head<char*>& head, std::int32_
 /// Elements side by side.
 template <class In, class Out>
 struct PackedUnit {
+  using OutElement = Out;
+  using Target = typename Out::Target;
   static constexpr int kPack = In::kPerPack;
   static __device__ __forceinline__ void copy(const Head<const char*>& in, const Head<char*>& out,
-                                              std::int32_t i) {
+                                              std::int32_t i, const Target& target) {
     const Pack<16> pack = load_pack(at_element<In>(in, i));
     if constexpr (std::is_same_v<In, Out>) {
       store_pack(at_element<Out>(out, i), pack);
     } else {
       typename In::Compute v[kPack];
       In::unpack(pack, v);
-      store_pack(at_element<Out>(out, i), Out::pack(v));
+      store_pack(at_element<Out>(out, i), Out::pack(v, target));
     }
   }
 };
@@ -78,11 +81,12 @@ struct NeighbourUnit : PackedUnit<In, Out> {
   };
 
   static __device__ __forceinline__ auto turn(const Data& data, const T (&c)[kPairs],
-                                              const T (&s)[kPairs]) {
+                                              const T (&s)[kPairs],
+                                              const typename Out::Target& target) {
     T v[2 * kPairs];
     In::unpack(data.packs[0], v);
     for (int i = 0; i < kPairs; ++i) turn_pair(v[2 * i], v[2 * i + 1], c[i], s[i]);
-    return Turned<decltype(Out::pack(v)), 1>{{Out::pack(v)}};
+    return Turned<decltype(Out::pack(v, target)), 1>{{Out::pack(v, target)}};
   }
 
   static __device__ __forceinline__ std::int32_t read_places(const RotateParams& p,
@@ -98,8 +102,9 @@ struct NeighbourUnit : PackedUnit<In, Out> {
   }
   static __device__ __forceinline__ void store(const Data& data, const T (&c)[kPairs],
                                                const T (&s)[kPairs], const Head<char*>& head,
-                                               std::int32_t at) {
-    store_pack(at_element<Out>(head, at), turn(data, c, s).packs[0]);
+                                               std::int32_t at,
+                                               const typename Out::Target& target) {
+    store_pack(at_element<Out>(head, at), turn(data, c, s, target).packs[0]);
   }
 };
 
@@ -114,7 +119,8 @@ struct TwoPackUnit : PackedUnit<In, Out> {
   };
 
   static __device__ __forceinline__ auto turn(const Data& data, const T (&c)[kPairs],
-                                              const T (&s)[kPairs]) {
+                                              const T (&s)[kPairs],
+                                              const typename Out::Target& target) {
     // v and w are the two packs as they lie, before and after.
     constexpr bool kReadHalf = kRead == Pairing::kHalf;
     constexpr bool kWriteHalf = kWrite == Pairing::kHalf;
@@ -129,7 +135,8 @@ struct TwoPackUnit : PackedUnit<In, Out> {
       (kWriteHalf ? w[0][i] : w[2 * i / kPairs][2 * i % kPairs]) = x;
       (kWriteHalf ? w[1][i] : w[2 * i / kPairs][2 * i % kPairs + 1]) = y;
     }
-    return Turned<decltype(Out::pack(w[0])), 2>{{Out::pack(w[0]), Out::pack(w[1])}};
+    return Turned<decltype(Out::pack(w[0], target)), 2>{
+        {Out::pack(w[0], target), Out::pack(w[1], target)}};
   }
 
   template <Pairing kPairing>
@@ -151,8 +158,8 @@ struct TwoPackUnit : PackedUnit<In, Out> {
   }
   static __device__ __forceinline__ void store(const Data& data, const T (&c)[kPairs],
                                                const T (&s)[kPairs], const Head<char*>& head,
-                                               Places at) {
-    const auto turned = turn(data, c, s);
+                                               Places at, const typename Out::Target& target) {
+    const auto turned = turn(data, c, s, target);
     store_pack(at_element<Out>(head, at.first), turned.packs[0]);
     store_pack(at_element<Out>(head, at.second), turned.packs[1]);
   }
@@ -162,6 +169,8 @@ struct TwoPackUnit : PackedUnit<In, Out> {
 template <class In, class Out = In>
 struct PairUnit {
   using T = typename In::Compute;
+  using OutElement = Out;
+  using Target = typename Out::Target;
   static constexpr int kPairs = 1;
   static constexpr int kPack = 1;
   struct Data {
@@ -185,29 +194,31 @@ struct PairUnit {
   static __device__ __forceinline__ T load_one(const Head<const char*>& head, std::int32_t i) {
     return In::load(*reinterpret_cast<const typename In::Storage*>(head.data + i * head.element));
   }
-  static __device__ __forceinline__ void store_one(T value, const Head<char*>& head,
-                                                   std::int32_t i) {
-    *reinterpret_cast<typename Out::Storage*>(head.data + i * head.element) = Out::store(value);
+  static __device__ __forceinline__ void store_one(T value, const Head<char*>& head, std::int32_t i,
+                                                   const Target& target) {
+    *reinterpret_cast<typename Out::Storage*>(head.data + i * head.element) =
+        Out::store(value, target);
   }
   static __device__ __forceinline__ Data load(const Head<const char*>& head, Places at) {
     return {load_one(head, at.first), load_one(head, at.second)};
   }
   static __device__ __forceinline__ void store(const Data& data, const T (&c)[1], const T (&s)[1],
-                                               const Head<char*>& head, Places at) {
+                                               const Head<char*>& head, Places at,
+                                               const Target& target) {
     T x = data.x;
     T y = data.y;
     turn_pair(x, y, c[0], s[0]);
-    store_one(x, head, at.first);
-    store_one(y, head, at.second);
+    store_one(x, head, at.first, target);
+    store_one(y, head, at.second, target);
   }
   static __device__ __forceinline__ void copy(const Head<const char*>& in, const Head<char*>& out,
-                                              std::int32_t i) {
+                                              std::int32_t i, const Target& target) {
     if constexpr (std::is_same_v<In, Out>) {
       using Storage = typename In::Storage;
       *reinterpret_cast<Storage*>(out.data + i * out.element) =
           *reinterpret_cast<const Storage*>(in.data + i * in.element);
     } else {
-      store_one(load_one(in, i), out, i);
+      store_one(load_one(in, i), out, i, target);
     }
   }
 };

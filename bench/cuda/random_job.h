@@ -1,0 +1,306 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs drawn at random: element types, pairings, slices, strides, operands, axes, positions,
+// directions, tables.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rope/kernel.h"
+#include "support/half.h"
+
+namespace random_jobs {
+
+using namespace rotary;            // NOLINT: programs
+using namespace rotary::internal;  // NOLINT
+
+inline int current_job = -1;
+
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "job %d, %s: %s\n", current_job, what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+/// Host memory and device memory in the same order.
+struct Arena {
+  static constexpr std::size_t kBytes = std::size_t{160} << 20;
+  std::vector<char> before = std::vector<char>(kBytes);
+  std::vector<char> got = std::vector<char>(kBytes);
+  char* device = nullptr;
+  std::size_t used = 0;
+
+  Arena() { check(cudaMalloc(reinterpret_cast<void**>(&device), kBytes), "cudaMalloc"); }
+  char* take(std::int64_t bytes, std::size_t odd = 0) {
+    used = (used + 255) / 256 * 256;
+    char* at = before.data() + used + odd;
+    used += static_cast<std::size_t>(bytes) + odd;
+    if (used > kBytes) std::exit((std::fprintf(stderr, "arena\n"), 2));
+    return at;
+  }
+};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+  std::int64_t upto(std::int64_t n) {
+    return std::uniform_int_distribution<std::int64_t>(0, n)(engine_);
+  }
+  bool chance(int percent) { return upto(99) < percent; }
+  template <typename T>
+  T of(std::initializer_list<T> list) {
+    return *(list.begin() + upto(static_cast<std::int64_t>(list.size()) - 1));
+  }
+  double real() { return std::uniform_real_distribution<double>(-1.0, 1.0)(engine_); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+inline void write_number(DType type, char* to, double value) {
+  const auto put = [to](auto v) { std::memcpy(to, &v, sizeof(v)); };
+  switch (type) {
+    case DType::kFloat64:
+      return put(value);
+    case DType::kFloat32:
+      return put(static_cast<float>(value));
+    case DType::kBFloat16:
+      return put(to_bfloat16(static_cast<float>(value)));
+    default:
+      return put(to_float16(static_cast<float>(value)));
+  }
+}
+
+inline void fill_numbers(Draw& draw, DType type, char* from, std::int64_t count) {
+  const auto size = static_cast<std::int64_t>(size_of(type));
+  for (std::int64_t i = 0; i < count; ++i) write_number(type, from + i * size, 3.0 * draw.real());
+}
+
+/// [batch, tokens, heads, head_dim] in one of several orders.
+inline TensorView make_view(Draw& draw, Arena& arena, DType type, const Dims& shape, int order) {
+  TensorView view{nullptr, type, 4, shape, {}, {}};
+  const auto [b, t, h, d] = shape;
+  const std::int64_t gap = order == 2 ? draw.of<std::int64_t>({1, 3, 8, 16}) : 0;
+  const std::int64_t step = order == 3 ? 2 : 1;
+  const std::int64_t width = d * step + gap;
+  const auto size = static_cast<std::int64_t>(size_of(type));
+  if (order == 1) {  // heads before tokens
+    view.strides = {h * t * width, width, t * width, step};
+  } else {
+    view.strides = {t * h * width, h * width, width, step};
+  }
+  const std::int64_t count = b * t * h * width + 16;
+  const std::int64_t odd = order == 2 && draw.chance(50) ? size * draw.upto(7) : 0;
+  view.data = arena.take(count * size, static_cast<std::size_t>(odd));
+  fill_numbers(draw, type, static_cast<char*>(view.data), count);
+  if (order == 4 && h > 0) {  // heads backwards
+    view.data = static_cast<char*>(view.data) + (h - 1) * view.strides[2] * size;
+    view.strides[2] = -view.strides[2];
+  }
+  return view;
+}
+
+template <typename T>
+std::span<const T> make_list(Arena& arena, std::int64_t count, const auto& value) {
+  auto* to = reinterpret_cast<T*>(arena.take(count * static_cast<std::int64_t>(sizeof(T))));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
+  return {to, static_cast<std::size_t>(count)};
+}
+
+inline std::int64_t draw_position(Draw& draw) {
+  switch (draw.upto(4)) {
+    case 0:
+      return draw.upto(100);
+    case 1:
+      return -draw.upto(100'000);
+    case 2:
+      return 1'000'000'000 + draw.upto(1000);
+    case 3:
+      return (std::int64_t{1} << 31) + draw.upto(9);
+    default:
+      return draw.upto(131'072);
+  }
+}
+
+template <typename T>
+ConstTensorView view_of(std::span<const T> list, DType type) {
+  return ConstTensorView::contiguous(list.data(), type, {static_cast<std::int64_t>(list.size())});
+}
+
+/// The first position of each batch row, every second element of a list.
+inline ConstTensorView make_first(Draw& draw, Arena& arena, std::int64_t batch) {
+  const auto at = [&draw](std::int64_t) { return draw_position(draw); };
+  ConstTensorView view = view_of(make_list<std::int64_t>(arena, 2 * batch, at), DType::kInt64);
+  if (draw.chance(50)) {
+    const auto small = [&draw](std::int64_t) { return draw.upto(1 << 20); };
+    view = view_of(make_list<std::int32_t>(arena, 2 * batch, small), DType::kInt32);
+  }
+  view.shape[0] = batch;
+  view.strides[0] = 2;
+  return view;
+}
+
+inline Positions make_positions(Draw& draw, Arena& arena, std::int64_t axes, std::int64_t batch,
+                                std::int64_t tokens) {
+  const auto at = [&draw](std::int64_t) { return draw_position(draw); };
+  const int kind = static_cast<int>(draw.upto(axes > 1 ? 9 : 7));
+  Positions made = Positions::range(draw_position(draw));
+  if (kind == 1) made = Positions::range(make_first(draw, arena, batch));
+  if (kind == 2) made = Positions::at(draw_position(draw));
+  if (kind == 3 || kind == 4) {
+    std::vector<std::int64_t> cuts = {0};
+    while (cuts.back() < tokens) cuts.push_back(std::min(tokens, cuts.back() + draw.upto(7)));
+    const auto n = static_cast<std::int64_t>(cuts.size());
+    const auto cut = [&cuts](std::int64_t i) { return cuts[static_cast<std::size_t>(i)]; };
+    if (draw.chance(50)) {
+      const auto small = [&draw](std::int64_t) { return draw.upto(1 << 30) - 1000; };
+      const auto list = view_of(make_list<std::int32_t>(arena, n, cut), DType::kInt32);
+      const auto first = view_of(make_list<std::int32_t>(arena, n - 1, small), DType::kInt32);
+      made = kind == 3 ? Positions::packed(list, first) : Positions::packed(list);
+    } else {
+      const auto list = make_list<std::int64_t>(arena, n, cut);
+      const auto first = make_list<std::int64_t>(arena, n - 1, at);
+      made = kind == 3 ? Positions::packed(list, first) : Positions::packed(list);
+    }
+  }
+  if (kind < 5) return axes > 1 ? made.on_all_axes() : made;
+  const bool all_axes = kind < 8 && axes > 1;
+  const std::int64_t given = all_axes ? 1 : axes;
+  const DType type = draw.of({DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64});
+  ConstTensorView view{nullptr, type, 3, {given, batch, tokens, 0}, {batch * tokens, tokens, 1, 0},
+                       {}};
+  const std::int64_t count = given * batch * tokens;
+  const auto small = [&draw](std::int64_t) { return draw.upto(1 << 30) - 1000; };
+  const auto real = [&draw](std::int64_t) { return draw.real() * 5e4; };
+  if (type == DType::kInt32) view.data = make_list<std::int32_t>(arena, count, small).data();
+  if (type == DType::kInt64) view.data = make_list<std::int64_t>(arena, count, at).data();
+  if (type == DType::kFloat32) view.data = make_list<float>(arena, count, real).data();
+  if (type == DType::kFloat64) view.data = make_list<double>(arena, count, real).data();
+  made = Positions::ids(view);
+  return all_axes ? made.on_all_axes() : made;
+}
+
+inline Frequencies make_matrix(Draw& draw, std::int64_t pairs, std::int64_t axes, bool grows) {
+  Frequencies f{.pairs = pairs, .axes = axes};
+  const bool one_hot = draw.chance(60);
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    for (std::int64_t a = 0; a < axes; ++a) {
+      const double value = std::pow(1e4, -static_cast<double>(i) / static_cast<double>(pairs));
+      f.values.push_back(one_hot && a != i % axes ? 0.0 : (draw.chance(10) ? -value : value));
+      if (grows) f.growth.push_back(1e-10 * draw.real());
+    }
+  }
+  if (draw.chance(30)) f.scale = 1.1386;
+  if (grows) f.growth_origin = 7.0;
+  return f;
+}
+
+/// A job drawn at random, with all that it points to.
+struct RandomJob {
+  std::int64_t pairs, offset, head_dim, batch, tokens, axes;
+  std::string kind = "exact";  // what may differ
+  std::vector<Operand> operands;
+  Frequencies matrix;
+  PhaseTable phases, divisor;
+  CosSinTable table;
+  Source source;
+  Positions positions = Positions::range();
+  Direction direction;
+  Pairing read, write;
+
+  RandomJob(Draw& draw, Arena& arena)
+      : pairs(draw.of<std::int64_t>({1, 3, 4, 8, 16, 20, 32, 64, 64, 128, 130, 300, 600})),
+        offset(draw.of<std::int64_t>({0, 0, 0, 8, 5})),
+        head_dim(offset + 2 * pairs + draw.of<std::int64_t>({0, 0, 8, 3})),
+        batch(1 + draw.upto(2)),
+        tokens(pairs <= 32 && draw.chance(40) ? 300 + draw.upto(300) : 1 + draw.upto(20)),
+        axes(draw.of<std::int64_t>({1, 1, 1, 2, 3, 16})),
+        direction(draw.of({Direction::kForward, Direction::kInverse, Direction::kAdjoint})),
+        read(draw.of({Pairing::kHalf, Pairing::kInterleaved})),
+        write(draw.chance(75) ? read : draw.of({Pairing::kHalf, Pairing::kInterleaved})) {
+    draw_operands(draw, arena);
+    if (draw.chance(15)) {
+      draw_table(draw, arena);
+    } else {
+      draw_phases(draw, arena);
+    }
+  }
+
+  Job job() const {
+    return {.source = source,
+            .direction = direction,
+            .read = read,
+            .write = write,
+            .pairs = pairs,
+            .rotary_offset = offset,
+            .operands = operands,
+            .positions = positions};
+  }
+
+ private:
+  void draw_operands(Draw& draw, Arena& arena) {
+    const bool in_place = draw.chance(40);
+    const auto count = 1 + draw.upto(tokens < 100 && draw.chance(20) ? 5 : 1);
+    const DType type =
+        draw.of({DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
+    for (std::int64_t k = 0; k < count; ++k) {
+      const Dims shape = {batch, tokens, draw.of<std::int64_t>({1, 2, 3, 8, 12}), head_dim};
+      const DType own = draw.chance(90) ? type : DType::kFloat32;
+      const int order = static_cast<int>(draw.upto(9));
+      const TensorView in = make_view(draw, arena, own, shape, order > 4 ? 0 : order);
+      if (in_place) {
+        operands.emplace_back(in);
+        continue;
+      }
+      const int other = draw.chance(50) ? order : static_cast<int>(draw.upto(4));
+      operands.emplace_back(in, make_view(draw, arena, own, shape, other > 4 ? 0 : other));
+    }
+  }
+
+  void draw_phases(Draw& draw, Arena& arena) {
+    const bool grows = draw.chance(8);
+    const Precision precision = draw.chance(8) ? Precision::kReference : Precision::kExact;
+    matrix = make_matrix(draw, pairs, axes, grows);
+    phases = make_phase_table(matrix, precision);
+    divisor = make_phase_table(make_matrix(draw, pairs, axes, false),
+                               draw.chance(80) ? Precision::kExact : Precision::kReference);
+    positions = make_positions(draw, arena, axes, batch, tokens);
+    source.phases = &phases;
+    source.is_position = !draw.chance(10);
+    if (draw.chance(15) && source.is_position) source.divisor = &divisor;
+    const bool reference =
+        (precision == Precision::kReference && source.is_position) ||
+        (source.divisor != nullptr && divisor.precision == Precision::kReference);
+    if (reference) kind = "reference";
+    if (grows) kind = "grows";
+  }
+
+  void draw_table(Draw& draw, Arena& arena) {
+    const DType type =
+        draw.of({DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
+    source.width = draw.of({TableWidth::kPairs, TableWidth::kTwicePairs});
+    const std::int64_t width = source.width == TableWidth::kPairs ? pairs : 2 * pairs;
+    const std::int64_t several = draw.chance(50) ? batch : 1;
+    for (ConstTensorView* view : {&table.cos, &table.sin}) {
+      char* data = arena.take(several * tokens * width * 8);
+      fill_numbers(draw, type, data, several * tokens * width);
+      *view = {data, type, 3, {several, tokens, width, 0}, {tokens * width, width, 1, 0}, {}};
+    }
+    source.table = &table;
+    kind = "table";
+  }
+};
+
+}  // namespace random_jobs

@@ -1,0 +1,153 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Turn and stretch of a thread's pairs, summed over the heads of a token in the order and in the
+// arithmetic of the CPU engine (cpu/gradient.cc): the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device/elements.cuh"
+#include "cuda/device/phase.cuh"
+#include "cuda/gradient.h"
+
+namespace rotary::internal::cuda {
+
+/// Sums over heads: d loss / d phase and d loss / d log |z|.
+template <typename T, int kPairs>
+struct HeadSums {
+  T turn[kPairs];
+  T stretch[kPairs];
+};
+
+template <typename T, int kPairs>
+struct ZOfPairs {
+  T c[kPairs];
+  T s[kPairs];
+};
+
+/// One side (what was rotated, or the gradient) of a head, on its way to a thread.
+template <class E, int kPairs>
+struct Side {
+  using T = typename E::Compute;
+  static constexpr int kPacks = kPairs / E::kPerPack;  // of a half, or of half the neighbours
+  Pack<16> packs[2][kPacks];
+
+  __device__ __forceinline__ void load(const char* head, std::int64_t /*element*/, bool half,
+                                       std::int32_t pair, std::int32_t pairs) {
+    constexpr std::int32_t kSize = sizeof(typename E::Storage);
+    const char* const first = head + (half ? pair : 2 * pair) * kSize;
+    const char* const second = first + (half ? pairs : kPairs) * kSize;
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      packs[0][k] = load_pack(first + 16 * k);
+      packs[1][k] = load_pack(second + 16 * k);
+    }
+  }
+  __device__ __forceinline__ void read(bool half, T (&x)[kPairs], T (&y)[kPairs]) const {
+    T v[2 * kPairs];
+#pragma unroll
+    for (int k = 0; k < 2 * kPacks; ++k) {
+      T some[E::kPerPack];
+      E::unpack(packs[k / kPacks][k % kPacks], some);
+#pragma unroll
+      for (int i = 0; i < E::kPerPack; ++i) v[k * E::kPerPack + i] = some[i];
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      x[i] = half ? v[i] : v[2 * i];
+      y[i] = half ? v[kPairs + i] : v[2 * i + 1];
+    }
+  }
+};
+
+/// One pair, elements anywhere.
+template <class E>
+struct Side<E, 1> {
+  using T = typename E::Compute;
+  typename E::Storage first, second;
+
+  __device__ __forceinline__ void load(const char* head, std::int64_t element, bool half,
+                                       std::int32_t pair, std::int32_t pairs) {
+    const std::int64_t at = (half ? pair : 2 * pair) * element;
+    const std::int64_t other = at + (half ? pairs : 1) * element;
+    first = *reinterpret_cast<const typename E::Storage*>(head + at);
+    second = *reinterpret_cast<const typename E::Storage*>(head + other);
+  }
+  __device__ __forceinline__ void read(bool /*half*/, T (&x)[1], T (&y)[1]) const {
+    x[0] = E::load(first);
+    y[0] = E::load(second);
+  }
+};
+
+template <class E, int kPairs>
+__device__ __forceinline__ void add_head(const Side<E, kPairs>& in, const Side<E, kPairs>& grad,
+                                         bool reads_half, bool writes_half,
+                                         const ZOfPairs<typename E::Compute, kPairs>& z,
+                                         HeadSums<typename E::Compute, kPairs>& sums) {
+  using T = typename E::Compute;
+  T x[kPairs], y[kPairs], gx[kPairs], gy[kPairs];
+  in.read(reads_half, x, y);
+  grad.read(writes_half, gx, gy);
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const T first = fused(-y[i], z.s[i], product(x[i], z.c[i]));
+    const T second = fused(x[i], z.s[i], product(y[i], z.c[i]));
+    sums.turn[i] += fused(-second, gx[i], product(first, gy[i]));
+    sums.stretch[i] += fused(first, gx[i], product(second, gy[i]));
+  }
+}
+
+/// All heads of one tensor's token. The next head is sent for before this one is added.
+template <class E, int kPairs>
+__device__ __forceinline__ void add_heads(const GradientParams& p, const GradientTensor& tensor,
+                                          std::int64_t batch, std::int64_t token, std::int32_t pair,
+                                          const ZOfPairs<typename E::Compute, kPairs>& z,
+                                          HeadSums<typename E::Compute, kPairs>& sums) {
+  const auto begin = [&](const void* data, const std::int64_t(&strides)[4]) {
+    return static_cast<const char*>(data) + batch * strides[0] + token * strides[1] +
+           p.rotary_offset * strides[3];
+  };
+  const char* in = begin(tensor.in, tensor.in_strides);
+  const char* grad = begin(tensor.grad, tensor.grad_strides);
+  const bool reads_half = p.read == Pairing::kHalf;
+  const bool writes_half = p.write == Pairing::kHalf;
+  Side<E, kPairs> x, g;
+  const auto load = [&](Side<E, kPairs>& next_x, Side<E, kPairs>& next_g) {
+    next_x.load(in, tensor.in_strides[3], reads_half, pair, p.pairs);
+    next_g.load(grad, tensor.grad_strides[3], writes_half, pair, p.pairs);
+  };
+  if (tensor.heads > 0) load(x, g);
+  for (std::int32_t h = 0; h < tensor.heads; ++h) {
+    Side<E, kPairs> next_x = x, next_g = g;
+    in += tensor.in_strides[2];
+    grad += tensor.grad_strides[2];
+    if (h + 1 < tensor.heads) load(next_x, next_g);
+    add_head<E, kPairs>(x, g, reads_half, writes_half, z, sums);
+    x = next_x;
+    g = next_g;
+  }
+}
+
+template <int kPairs>
+__device__ __forceinline__ void add_tensor(const GradientParams& p, const GradientTensor& tensor,
+                                           std::int64_t batch, std::int64_t token,
+                                           std::int32_t pair, const ZOfPairs<float, kPairs>& z,
+                                           HeadSums<float, kPairs>& sums) {
+  if (tensor.type == DType::kBFloat16) {
+    add_heads<BFloat16, kPairs>(p, tensor, batch, token, pair, z, sums);
+  } else if (tensor.type == DType::kFloat16) {
+    add_heads<Float16, kPairs>(p, tensor, batch, token, pair, z, sums);
+  } else {
+    add_heads<Float32, kPairs>(p, tensor, batch, token, pair, z, sums);
+  }
+}
+template <int kPairs>
+__device__ __forceinline__ void add_tensor(const GradientParams& p, const GradientTensor& tensor,
+                                           std::int64_t batch, std::int64_t token,
+                                           std::int32_t pair, const ZOfPairs<double, kPairs>& z,
+                                           HeadSums<double, kPairs>& sums) {
+  add_heads<Float64, kPairs>(p, tensor, batch, token, pair, z, sums);
+}
+
+}  // namespace rotary::internal::cuda

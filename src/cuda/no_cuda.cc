@@ -1,0 +1,53 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The CUDA engine of a build without one. Rope refuses CUDA tensors before it comes here.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "rope/kernel.h"
+#include "rotary/cuda.h"
+#include "support/message.h"
+
+namespace rotary {
+
+bool has_cuda() noexcept { return false; }
+
+int cuda_device_count() noexcept { return 0; }
+
+}  // namespace rotary
+
+namespace rotary::internal {
+namespace {
+
+[[noreturn]] void refuse(std::string_view function) {
+  reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
+}
+
+}  // namespace
+
+void rotate_on_cuda(std::string_view function, const Job& /*job*/, const Stream& /*stream*/) {
+  refuse(function);
+}
+
+void gradient_on_cuda(std::string_view function, const GradientJob& /*job*/,
+                      const Stream& /*stream*/) {
+  refuse(function);
+}
+
+void cos_sin_on_cuda(std::string_view function, const Source& /*source*/,
+                     const Positions& /*positions*/, const TensorView& /*cos*/,
+                     const TensorView& /*sin*/, const Stream& /*stream*/) {
+  refuse(function);
+}
+
+std::size_t gradient_workspace_on_cuda(std::int64_t /*pairs*/, std::int64_t /*axes*/,
+                                       std::int64_t /*batch*/, std::int64_t /*tokens*/) noexcept {
+  return 0;
+}
+
+void check_on_cuda(std::string_view function, const Job& /*job*/) { refuse(function); }
+
+}  // namespace rotary::internal
