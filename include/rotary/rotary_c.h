@@ -18,12 +18,21 @@
 ///
 /// Link librotary_c: `rotary::c` in CMake, `rotary_c` for pkg-config. What holds throughout:
 /// - What can fail returns a rotary_status, and rotary_last_error() says why, in the words of the
-///   C++ API. What is refused has written nothing; a call that was to make a handle leaves NULL.
-///   Nothing is thrown, printed or aborted. NULL is refused but where it is allowed here.
+///   C++ API. What is refused has written nothing (after ROTARY_CUDA_ERROR and
+///   ROTARY_OUT_OF_MEMORY results may be half-written); a call that was to make a handle leaves
+///   NULL. Nothing is thrown, printed or aborted. NULL is refused but where it is allowed here.
 /// - Handles never change: any number of threads may use one. Free each once, after its last use.
 ///   Pointers that a handle gives out live as long as it does.
 /// - Structs begin with their size: let the inline functions of rotary_c_types.h fill them.
 /// - Accuracy, shapes and what is refused are those of rope.h, positions.h, table.h and model.h.
+///
+/// A call runs where its tensors are. On a GPU it only queues kernels, so that it can be captured
+/// into a graph (cuda.h); positions are then a range, or views of device memory:
+///
+///   q.device_type = ROTARY_DEVICE_CUDA;
+///   rotary_rope_with_stream(rope, stream, 0, &on_stream);   // a cudaStream_t; once, not each step
+///   rotary_positions positions = rotary_positions_at_view(&lengths);
+///   rotary_rope_rotate(on_stream, &q, NULL, 1, &positions);
 #pragma once
 
 #include <stddef.h>
@@ -43,12 +52,17 @@ extern "C" {
 #endif
 
 /// Grows with each addition to these headers. Programs built against a smaller one keep working.
-#define ROTARY_C_API_VERSION 1u
+#define ROTARY_C_API_VERSION 2u
 
 /// ROTARY_C_API_VERSION of the library that runs.
 ROTARY_C_API uint32_t rotary_c_api_version(void);
 /// The version of rotary: "0.1.0".
 ROTARY_C_API const char* rotary_version(void);
+
+/// 1 if this library holds the CUDA engine, else 0. Like the next since version 2.
+ROTARY_C_API int32_t rotary_has_cuda(void);
+/// GPUs that can be used: 0 without the engine, a driver or a GPU.
+ROTARY_C_API int32_t rotary_cuda_device_count(void);
 
 // ---- Errors -------------------------------------------------------------------------------------
 
@@ -59,6 +73,7 @@ enum {
   ROTARY_IO_ERROR = 2,          // a file or its content; the text begins with the path
   ROTARY_OUT_OF_MEMORY = 3,
   ROTARY_INTERNAL_ERROR = 4,  // a fault of rotary, or a C++ parallel_for that threw
+  ROTARY_CUDA_ERROR = 5,      // a kernel could not be started: no GPU, another device's stream, ...
 };
 
 /// "ok", "invalid argument", ...; "unknown status" for other numbers.
@@ -131,6 +146,13 @@ ROTARY_C_API rotary_status rotary_rope_with_threads(const rotary_rope* rope,
                                                     const rotary_threads* threads,
                                                     rotary_rope** result);
 
+/// The same rotation, whose calls on CUDA tensors queue their work on that stream: a cudaStream_t,
+/// which outlives its use; NULL: the default stream, as without this. `overlap` 1 lets a call start
+/// while the kernel before it is ending (Stream::overlap of cuda.h), else 0. Cheap: nothing is
+/// computed again. What is made from the result keeps the stream. Since version 2.
+ROTARY_C_API rotary_status rotary_rope_with_stream(const rotary_rope* rope, void* stream,
+                                                   int32_t overlap, rotary_rope** result);
+
 /// The same rotation for the other side of a score: xPos lets queries grow and keys shrink.
 ROTARY_C_API rotary_status rotary_rope_with_inverse_growth(const rotary_rope* rope,
                                                            rotary_rope** result);
@@ -150,8 +172,8 @@ ROTARY_C_API rotary_status rotary_rope_get_options(const rotary_rope* rope,
 
 /// `in` points to `count` tensors (at most 16), each [tokens, heads, head_dim] or
 /// [batch, tokens, heads, head_dim] of float32, float64, bfloat16 or float16; `out` to as many for
-/// the results, of the same shapes and types, or is NULL: in place. Calls do not allocate, unless
-/// rotary_dim exceeds 512.
+/// the results, of the same shapes and types (on CUDA also float8), or is NULL: in place. Calls do
+/// not allocate, unless rotary_dim exceeds 512.
 ///   rotate    multiplies each pair by z = scale * e^(i phase)
 ///   unrotate  by 1/z: the inverse
 ///   adjoint   by conj(z): turns the gradient of the output into the gradient of the input
@@ -169,19 +191,32 @@ ROTARY_C_API rotary_status rotary_rope_shift(const rotary_rope* rope, const rota
                                              const rotary_tensor* out, int64_t count,
                                              const rotary_positions* delta);
 
-/// Turns keys that `from` rotated at `positions` into those of `to`.
+/// Turns keys that `from` rotated at `positions` into those of `to`, on its threads and stream.
 ROTARY_C_API rotary_status rotary_rope_rerotate(const rotary_rope* from, const rotary_rope* to,
                                                 const rotary_tensor* in, const rotary_tensor* out,
                                                 int64_t count, const rotary_positions* positions);
 
 /// The way back through rotate: `in` was rotated, `grad_out` is the gradient of the result; the
-/// gradient of `in` goes to `grad_in` (NULL, or data NULL: not wanted). `gradients` may be NULL;
-/// allocates where it asks for those of frequencies or scale.
+/// gradient of `in` goes to `grad_in` (NULL, or data NULL: not wanted). `gradients` may be NULL; on
+/// the CPU it allocates where these ask for those of parameters.
 ROTARY_C_API rotary_status rotary_rope_gradient(const rotary_rope* rope, const rotary_tensor* in,
                                                 const rotary_tensor* grad_out,
                                                 const rotary_tensor* grad_in, int64_t count,
                                                 const rotary_positions* positions,
                                                 const rotary_gradients* gradients);
+
+/// Bytes of rotary_gradients.workspace for CUDA tensors of so many batch rows and tokens. Since
+/// version 2.
+ROTARY_C_API rotary_status rotary_rope_gradient_workspace(const rotary_rope* rope, int64_t batch,
+                                                          int64_t tokens, size_t* bytes);
+
+/// Writes cos and sin of every token, times the scale, as rotate uses them: [tokens, pairs] or
+/// [batch, tokens, pairs] of one floating-point type. On the CPU it allocates as much as it writes.
+/// Since version 2.
+ROTARY_C_API rotary_status rotary_rope_cos_sin(const rotary_rope* rope,
+                                               const rotary_tensor* cosines,
+                                               const rotary_tensor* sines,
+                                               const rotary_positions* positions);
 
 // ---- Rotation by the caller's cos and sin -------------------------------------------------------
 
@@ -200,6 +235,10 @@ ROTARY_C_API rotary_status rotary_table_create(const rotary_tensor* cosines,
                                                const rotary_tensor* sines, rotary_table_width width,
                                                const rotary_head_layout* layout,
                                                const rotary_threads* threads, rotary_table** table);
+
+/// As rotary_rope_with_stream. Since version 2.
+ROTARY_C_API rotary_status rotary_table_with_stream(const rotary_table* table, void* stream,
+                                                    int32_t overlap, rotary_table** result);
 
 /// NULL is allowed.
 ROTARY_C_API void rotary_table_free(rotary_table* table);

@@ -34,6 +34,8 @@ enum {
   ROTARY_DTYPE_FLOAT64 = 4,
   ROTARY_DTYPE_INT32 = 5,
   ROTARY_DTYPE_INT64 = 6,
+  ROTARY_DTYPE_FLOAT8_E4M3 = 7,  // results on CUDA alone, as the next
+  ROTARY_DTYPE_FLOAT8_E5M2 = 8,
 };
 
 enum { ROTARY_DEVICE_CPU = 0, ROTARY_DEVICE_CUDA = 1 };
@@ -53,13 +55,22 @@ typedef struct rotary_tensor {
   uint32_t reserved;
   int64_t shape[ROTARY_MAX_RANK];
   int64_t strides[ROTARY_MAX_RANK];
+  // Since version 2.
+  const float* out_scale;  // results in float8: the number in device memory that multiplies them
+                           // before they are rounded; NULL: 1
 } rotary_tensor;
 
-/// Row-major and without gaps, on the CPU. A rank that is too large is refused where it is used.
+/// Row-major and without gaps, on the CPU: for a GPU set device_type (and device_index) as well. A
+/// rank that is too large is refused where it is used.
 static inline rotary_tensor rotary_tensor_contiguous(void* data, rotary_dtype dtype, int32_t rank,
                                                      const int64_t* shape) {
-  rotary_tensor x = {sizeof(rotary_tensor), dtype, data, rank, 0, 0, 0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+  rotary_tensor x;
   uint64_t stride = 1;
+  memset(&x, 0, sizeof(x));
+  x.struct_size = sizeof(x);
+  x.dtype = dtype;
+  x.data = data;
+  x.rank = rank;
   for (int32_t i = rank <= ROTARY_MAX_RANK ? rank : 0; i-- > 0;) {
     x.shape[i] = shape[i];
     x.strides[i] = (int64_t)stride;
@@ -77,7 +88,9 @@ enum {
   ROTARY_POSITIONS_PACKED_AT = 5,  // every token of sequence s at first[s]
 };
 
-/// Where each token stands, as positions.h has it. What the kind does not use must be zero.
+/// Where each token stands, as positions.h has it. What the kind does not use must be zero. `first`
+/// and `boundaries` are lists in host memory; the views that may be given in their place hold int32
+/// or int64 on any device. All but `start` lies where the tensors of the call are.
 typedef struct rotary_positions {
   uint32_t struct_size;
   rotary_positions_kind kind;
@@ -90,11 +103,17 @@ typedef struct rotary_positions {
   int64_t num_boundaries;
   const rotary_tensor* ids;  // int32, int64, float32 or float64:
                              // [tokens], [axes, tokens] or [axes, batch, tokens]
+  // Since version 2.
+  const rotary_tensor* first_view;       // instead of first: [batch], or [sequences]
+  const rotary_tensor* boundaries_view;  // instead of boundaries: [sequences + 1]
 } rotary_positions;
 
 static inline rotary_positions rotary_positions_range(int64_t start) {
-  rotary_positions p = {
-      sizeof(rotary_positions), ROTARY_POSITIONS_RANGE, 0, 0, start, NULL, 0, NULL, 0, NULL};
+  rotary_positions p;
+  memset(&p, 0, sizeof(p));
+  p.struct_size = sizeof(p);
+  p.kind = ROTARY_POSITIONS_RANGE;
+  p.start = start;
   return p;
 }
 /// One entry a batch row.
@@ -133,6 +152,33 @@ static inline rotary_positions rotary_positions_packed_at(const int64_t* boundar
                                                           int64_t sequences,
                                                           const int64_t* position) {
   rotary_positions p = rotary_positions_packed(boundaries, sequences, position);
+  p.kind = ROTARY_POSITIONS_PACKED_AT;
+  return p;
+}
+/// The same from views of int32 or int64 on any device.
+static inline rotary_positions rotary_positions_range_view(const rotary_tensor* first) {
+  rotary_positions p = rotary_positions_range(0);
+  p.first_view = first;
+  p.num_first = first != NULL ? 0 : 1;  // refused: a view that is missing is no range from 0
+  return p;
+}
+static inline rotary_positions rotary_positions_at_view(const rotary_tensor* position) {
+  rotary_positions p = rotary_positions_range_view(position);
+  p.kind = ROTARY_POSITIONS_AT;
+  return p;
+}
+/// `first` may be NULL: all from 0.
+static inline rotary_positions rotary_positions_packed_view(const rotary_tensor* boundaries,
+                                                            const rotary_tensor* first) {
+  rotary_positions p = rotary_positions_range(0);
+  p.kind = ROTARY_POSITIONS_PACKED;
+  p.first_view = first;
+  p.boundaries_view = boundaries;
+  return p;
+}
+static inline rotary_positions rotary_positions_packed_at_view(const rotary_tensor* boundaries,
+                                                               const rotary_tensor* position) {
+  rotary_positions p = rotary_positions_packed_view(boundaries, position);
   p.kind = ROTARY_POSITIONS_PACKED_AT;
   return p;
 }
@@ -250,7 +296,8 @@ static inline rotary_model_rope rotary_model_rope_init(void) {
   return rope;
 }
 
-/// What rotary_rope_gradient writes besides the gradients of tensors; NULL: not wanted.
+/// What rotary_rope_gradient writes besides the gradients of tensors, in memory of their device;
+/// NULL: not wanted.
 typedef struct rotary_gradients {
   uint32_t struct_size;
   uint32_t reserved;
@@ -258,10 +305,13 @@ typedef struct rotary_gradients {
   int64_t num_frequencies;
   const rotary_tensor* positions;  // float64 [axes, batch, tokens], or [axes, tokens] if shared
   double* scale;
+  // Since version 2. CUDA: rotary_rope_gradient_workspace() bytes to work in, aligned to 256.
+  void* workspace;
+  size_t workspace_size;
 } rotary_gradients;
 
 static inline rotary_gradients rotary_gradients_init(void) {
-  rotary_gradients gradients = {sizeof(rotary_gradients), 0, NULL, 0, NULL, NULL};
+  rotary_gradients gradients = {sizeof(rotary_gradients), 0, NULL, 0, NULL, NULL, NULL, 0};
   return gradients;
 }
 

@@ -14,6 +14,7 @@ namespace {
 // Enumerations count alike in both languages, from 0 or from 1.
 static_assert(static_cast<int>(DType::kFloat16) + 1 == ROTARY_DTYPE_FLOAT16);
 static_assert(static_cast<int>(DType::kInt64) + 1 == ROTARY_DTYPE_INT64);
+static_assert(static_cast<int>(DType::kFloat8E5M2) + 1 == ROTARY_DTYPE_FLOAT8_E5M2);
 static_assert(static_cast<int>(Pairing::kInterleaved) + 1 == ROTARY_PAIRING_INTERLEAVED);
 static_assert(static_cast<int>(Pairing::kHalf) + 1 == ROTARY_PAIRING_HALF);
 static_assert(static_cast<int>(Precision::kReference) == ROTARY_PRECISION_REFERENCE);
@@ -32,8 +33,9 @@ rotary_pairing from_pairing(Pairing pairing) noexcept { return static_cast<int>(
 TensorView view_of(const Call& call, const rotary_tensor& tensor, const Name& name) {
   TensorView view;
   view.data = tensor.data;
-  view.dtype = static_cast<DType>(
-      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_INT64, name.dot("dtype")) - 1);
+  const std::int32_t dtype =
+      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_FLOAT8_E5M2, name.dot("dtype"));
+  view.dtype = static_cast<DType>(dtype - 1);
   view.rank = tensor.rank;
   for (std::size_t i = 0; i < kMaxRank; ++i) {
     view.shape[i] = tensor.shape[i];
@@ -45,11 +47,61 @@ TensorView view_of(const Call& call, const rotary_tensor& tensor, const Name& na
   return view;
 }
 
-std::span<const std::int64_t> list_of(const Call& call, const std::int64_t* values,
-                                      std::int64_t count, const Name& name) {
-  if (count < 0) call.reject("the length of ", name, " must not be negative, got ", count);
-  if (count > 0) call.need(values, name);
-  return {values, static_cast<std::size_t>(count)};
+TensorView view_without_scale(const Call& call, const rotary_tensor& tensor, const Name& name) {
+  if (tensor.out_scale != nullptr) {
+    call.reject(name.dot("out_scale"), " must be NULL: only results of rotations are scaled");
+  }
+  return view_of(call, tensor, name);
+}
+
+/// Whole numbers as the caller has them: a list in host memory, or a view in its place.
+struct GivenRow {
+  std::string_view list_name{};
+  const std::int64_t* list = nullptr;
+  std::int64_t length = 0;
+  std::string_view view_name{};
+  const rotary_tensor* view = nullptr;
+
+  bool has_list() const noexcept { return list != nullptr || length != 0; }
+  bool is_given() const noexcept { return has_list() || view != nullptr; }
+};
+
+GivenRow first_of(const rotary_positions& p) noexcept {
+  return {"first", p.first, p.num_first, "first_view", p.first_view};
+}
+GivenRow boundaries_of(const rotary_positions& p) noexcept {
+  return {"boundaries", p.boundaries, p.num_boundaries, "boundaries_view", p.boundaries_view};
+}
+
+/// A row of no numbers where none are given.
+ConstTensorView to_row(const Call& call, const GivenRow& row, const Name& name) {
+  if (row.view != nullptr) {
+    if (row.has_list()) {
+      call.reject(name.dot(row.list_name), " must not be given beside ", row.view_name);
+    }
+    return to_tensor(call, row.view, name.dot(row.view_name));
+  }
+  const Name list_name = name.dot(row.list_name);
+  if (row.length < 0) {
+    call.reject("the length of ", list_name, " must not be negative, got ", row.length);
+  }
+  if (row.length > 0) call.need(row.list, list_name);
+  return {row.list, DType::kInt64, 1, {row.length}, {1}, {}};
+}
+
+/// Throws for what the kind does not use.
+void check_unused(const Call& call, const rotary_positions& p, const Name& name) {
+  const auto unused = [&](bool is_given, std::string_view field) {
+    if (is_given) call.reject(name.dot(field), " does not belong to kind ", p.kind);
+  };
+  const bool packed = p.kind == ROTARY_POSITIONS_PACKED || p.kind == ROTARY_POSITIONS_PACKED_AT;
+  const bool ids = p.kind == ROTARY_POSITIONS_IDS;
+  unused(!packed && boundaries_of(p).has_list(), "boundaries");
+  unused(!packed && p.boundaries_view != nullptr, "boundaries_view");
+  unused(!ids && p.ids != nullptr, "ids");
+  unused(ids && first_of(p).has_list(), "first");
+  unused(ids && p.first_view != nullptr, "first_view");
+  unused((packed || ids) && p.start != 0, "start");
 }
 
 extern "C" {
@@ -143,8 +195,12 @@ Options to_options(const Call& call, const rotary_rope_options* given) {
   return result;
 }
 
+Stream to_stream(const Call& call, void* handle, std::int32_t overlap) {
+  return {.handle = handle, .overlap = call.choose(overlap, 0, 1, "overlap") == 1};
+}
+
 TensorView to_tensor(const Call& call, const rotary_tensor* given, const Name& name) {
-  return view_of(call, call.read(given, name), name);
+  return view_without_scale(call, call.read(given, name), name);
 }
 
 TensorArray::TensorArray(const Call& call, const rotary_tensor* array, const Name& name)
@@ -155,12 +211,18 @@ rotary_tensor TensorArray::read(std::size_t index) const {
 }
 
 TensorView TensorArray::operator[](std::size_t index) const {
-  return view_of(call_, read(index), name_.at(index));
+  return view_without_scale(call_, read(index), name_.at(index));
 }
 
 TensorView TensorArray::if_given(std::size_t index) const {
   const rotary_tensor tensor = read(index);
-  return tensor.data == nullptr ? TensorView{} : view_of(call_, tensor, name_.at(index));
+  if (tensor.data == nullptr) return {};
+  return view_without_scale(call_, tensor, name_.at(index));
+}
+
+TensorArray::Result TensorArray::result(std::size_t index) const {
+  const rotary_tensor tensor = read(index);
+  return {view_of(call_, tensor, name_.at(index)), tensor.out_scale};
 }
 
 std::size_t check_count(const Call& call, std::int64_t count) {
@@ -177,32 +239,30 @@ OperandList::OperandList(const Call& call, const rotary_tensor* in, const rotary
   if (size_ == 0) return;
   const TensorArray from(call, in, "in");
   if (out == nullptr) {
-    for (std::size_t i = 0; i < size_; ++i) std::construct_at(list_ + i, from[i]);
+    for (std::size_t i = 0; i < size_; ++i) {
+      const auto [view, scale] = from.result(i);
+      std::construct_at(list_ + i, view, view, scale);
+    }
     return;
   }
   const TensorArray to(call, out, "out");
-  for (std::size_t i = 0; i < size_; ++i) std::construct_at(list_ + i, from[i], to[i]);
+  for (std::size_t i = 0; i < size_; ++i) {
+    const TensorView read = from[i];
+    const auto [written, scale] = to.result(i);
+    std::construct_at(list_ + i, read, written, scale);
+  }
 }
 
 Positions to_positions(const Call& call, const rotary_positions* given, const Name& name) {
   const rotary_positions p = call.read(given, name);
   call.choose(p.kind, ROTARY_POSITIONS_RANGE, ROTARY_POSITIONS_PACKED_AT, name.dot("kind"));
   const bool all = call.choose(p.on_all_axes, 0, 1, name.dot("on_all_axes")) == 1;
+  check_unused(call, p, name);
 
-  const bool packed = p.kind == ROTARY_POSITIONS_PACKED || p.kind == ROTARY_POSITIONS_PACKED_AT;
-  const bool ids = p.kind == ROTARY_POSITIONS_IDS;
-  const auto unused = [&](bool is_given, std::string_view field) {
-    if (is_given) call.reject(name.dot(field), " does not belong to kind ", p.kind);
-  };
-  unused(!packed && (p.boundaries != nullptr || p.num_boundaries != 0), "boundaries");
-  unused(!ids && p.ids != nullptr, "ids");
-  unused(ids && (p.first != nullptr || p.num_first != 0), "first");
-  unused((packed || ids) && p.start != 0, "start");
-
-  const auto first = list_of(call, p.first, p.num_first, name.dot("first"));
-  const bool by_row = !first.empty() || p.first != nullptr;
+  const ConstTensorView first = to_row(call, first_of(p), name);
+  const bool by_row = first_of(p).is_given();
   if (by_row && p.start != 0) call.reject(name.dot("start"), " must be 0 where first is given");
-  const auto boundaries = list_of(call, p.boundaries, p.num_boundaries, name.dot("boundaries"));
+  const ConstTensorView boundaries = to_row(call, boundaries_of(p), name);
 
   const auto made = [&] {
     switch (p.kind) {
@@ -212,8 +272,10 @@ Positions to_positions(const Call& call, const rotary_positions* given, const Na
         return by_row ? Positions::at(first) : Positions::at(p.start);
       case ROTARY_POSITIONS_IDS:
         return Positions::ids(ConstTensorView(to_tensor(call, p.ids, name.dot("ids"))));
-      case ROTARY_POSITIONS_PACKED:
-        return Positions::packed(boundaries, first);
+      case ROTARY_POSITIONS_PACKED: {
+        const bool from_zero = p.first_view == nullptr && p.num_first == 0;
+        return Positions::packed(boundaries, from_zero ? ConstTensorView{} : first);
+      }
       default:
         return Positions::packed_at(boundaries, first);
     }

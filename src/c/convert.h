@@ -10,6 +10,7 @@
 #include <span>
 
 #include "c/call.h"
+#include "rotary/cuda.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -41,6 +42,10 @@ struct Options {
 };
 Options to_options(const Call& call, const rotary_rope_options* given);
 
+Stream to_stream(const Call& call, void* handle, std::int32_t overlap);
+
+/// Throws for a tensor with out_scale, as all do that are not the result of a rotation: a number
+/// that is not used would be a fault that nobody sees.
 TensorView to_tensor(const Call& call, const rotary_tensor* given, const Name& name);
 
 /// An array of the caller's tensors, read one by one.
@@ -50,6 +55,12 @@ class TensorArray {
   TensorView operator[](std::size_t index) const;
   /// No view where the tensor has no memory, whatever else it says.
   TensorView if_given(std::size_t index) const;
+  /// The result of a rotation.
+  struct Result {
+    TensorView view{};
+    const float* scale = nullptr;
+  };
+  Result result(std::size_t index) const;
 
  private:
   rotary_tensor read(std::size_t index) const;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rotary/cuda.h"
 #include "rotary/model.h"
 #include "rotary/rope.h"
 #include "rotary/rotary_c.h"
@@ -38,11 +39,14 @@ struct rotary_model {
 struct rotary_rope {
   rotary::Rope rope;
   /// As given, for rotary_rope_get_options.
-  rotary_threads threads;
+  rotary_threads threads{};
+  /// Handed to every call.
+  rotary::Stream stream{};
 };
 
 struct rotary_table {
   rotary::TableRope rope;
+  rotary::Stream stream{};
 };
 
 // NOLINTEND(readability-identifier-naming)

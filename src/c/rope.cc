@@ -4,6 +4,7 @@
 #include "rotary/rope.h"
 
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "c/call.h"
@@ -18,6 +19,7 @@ using rotary::HeadLayout;
 using rotary::Operands;
 using rotary::Positions;
 using rotary::Rope;
+using rotary::Stream;
 using rotary::c_api::Call;
 using rotary::c_api::from_frequencies;
 using rotary::c_api::from_layout;
@@ -27,17 +29,18 @@ using rotary::c_api::Name;
 using rotary::c_api::OperandList;
 using rotary::c_api::TensorArray;
 using rotary::c_api::to_layout;
+using rotary::c_api::to_stream;
 using rotary::c_api::to_threads;
 
-using RopeMethod = void (Rope::*)(const Operands&, const Positions&) const;
+using RopeMethod = void (Rope::*)(const Operands&, const Positions&, Stream) const;
 
 rotary_status apply(const char* function, RopeMethod method, const rotary_rope* rope,
                     const rotary_tensor* in, const rotary_tensor* out, std::int64_t count,
                     const rotary_positions* positions, const Name& positions_name) {
   return guard(function, [&](const Call& call) {
-    const Rope& by = call.need(rope, "rope").rope;
+    const rotary_rope& by = call.need(rope, "rope");
     const OperandList operands(call, in, out, count);
-    (by.*method)(operands.list(), to_positions(call, positions, positions_name));
+    (by.rope.*method)(operands.list(), to_positions(call, positions, positions_name), by.stream);
   });
 }
 
@@ -45,6 +48,26 @@ rotary_rope* make_rope(const Call& call, Frequencies frequencies, const HeadLayo
                        const rotary_rope_options* options) {
   const auto [rope_options, threads] = to_options(call, options);
   return new rotary_rope{Rope(std::move(frequencies), layout, rope_options), threads};
+}
+
+rotary::ParameterGradients to_gradients(const Call& call, const rotary_gradients* given) {
+  if (given == nullptr) return {};
+  const rotary_gradients wanted = call.read(given, "gradients");
+  if (wanted.num_frequencies < 0) {
+    call.reject("gradients.num_frequencies must not be negative, got ", wanted.num_frequencies);
+  }
+  if (wanted.num_frequencies > 0) call.need(wanted.frequencies, "gradients.frequencies");
+  if (wanted.workspace_size > 0) {
+    call.need(static_cast<std::byte*>(wanted.workspace), "gradients.workspace");
+  }
+  rotary::ParameterGradients result{
+      .frequencies = {wanted.frequencies, static_cast<std::size_t>(wanted.num_frequencies)},
+      .scale = wanted.scale,
+      .workspace = {static_cast<std::byte*>(wanted.workspace), wanted.workspace_size}};
+  if (wanted.positions != nullptr) {
+    result.positions = to_tensor(call, wanted.positions, "gradients.positions");
+  }
+  return result;
 }
 
 }  // namespace
@@ -83,15 +106,25 @@ rotary_status rotary_rope_with_threads(const rotary_rope* rope, const rotary_thr
   return guard_new(__func__, result, "result", [&](const Call& call) {
     call.need(threads, "threads");
     const rotary_threads read = read_threads(call, threads);
-    return new rotary_rope{call.need(rope, "rope").rope.with_threads(to_threads(read)), read};
+    const rotary_rope& from = call.need(rope, "rope");
+    return new rotary_rope{from.rope.with_threads(to_threads(read)), read, from.stream};
+  });
+}
+
+rotary_status rotary_rope_with_stream(const rotary_rope* rope, void* stream, int32_t overlap,
+                                      rotary_rope** result) {
+  return guard_new(__func__, result, "result", [&](const Call& call) {
+    const rotary_rope& from = call.need(rope, "rope");
+    return new rotary_rope{from.rope, from.threads, to_stream(call, stream, overlap)};
   });
 }
 
 rotary_status rotary_rope_with_inverse_growth(const rotary_rope* rope, rotary_rope** result) {
   return guard_new(__func__, result, "result", [&](const Call& call) {
-    const auto& [from, threads] = call.need(rope, "rope");
+    const auto& [from, threads, stream] = call.need(rope, "rope");
     return new rotary_rope{
-        Rope(with_inverse_growth(from.frequencies()), from.layout(), from.options()), threads};
+        Rope(with_inverse_growth(from.frequencies()), from.layout(), from.options()), threads,
+        stream};
   });
 }
 
@@ -156,10 +189,10 @@ rotary_status rotary_rope_rerotate(const rotary_rope* from, const rotary_rope* t
                                    const rotary_positions* positions) {
   return guard(__func__, [&](const Call& call) {
     const Rope& old_rope = call.need(from, "from").rope;
-    const Rope& new_rope = call.need(to, "to").rope;
+    const auto& [new_rope, threads, stream] = call.need(to, "to");
     const OperandList operands(call, in, out, count);
     rotary::rerotate(operands.list(), old_rope, new_rope,
-                     to_positions(call, positions, "positions"));
+                     to_positions(call, positions, "positions"), stream);
   });
 }
 
@@ -168,7 +201,7 @@ rotary_status rotary_rope_gradient(const rotary_rope* rope, const rotary_tensor*
                                    int64_t count, const rotary_positions* positions,
                                    const rotary_gradients* gradients) {
   return guard(__func__, [&](const Call& call) {
-    const Rope& by = call.need(rope, "rope").rope;
+    const rotary_rope& by = call.need(rope, "rope");
     std::array<rotary::GradientOperand, rotary::kMaxOperands> operands{};
     const std::size_t size = check_count(call, count);
     for (std::size_t i = 0; i < size; ++i) {
@@ -177,20 +210,28 @@ rotary_status rotary_rope_gradient(const rotary_rope* rope, const rotary_tensor*
       if (grad_in != nullptr)
         operands[i].grad_in = TensorArray(call, grad_in, "grad_in").if_given(i);
     }
-    rotary::ParameterGradients parameters{};
-    if (gradients != nullptr) {
-      const rotary_gradients wanted = call.read(gradients, "gradients");
-      if (wanted.num_frequencies < 0) {
-        call.reject("gradients.num_frequencies must not be negative, got ", wanted.num_frequencies);
-      }
-      if (wanted.num_frequencies > 0) call.need(wanted.frequencies, "gradients.frequencies");
-      parameters.frequencies = {wanted.frequencies,
-                                static_cast<std::size_t>(wanted.num_frequencies)};
-      if (wanted.positions != nullptr) {
-        parameters.positions = to_tensor(call, wanted.positions, "gradients.positions");
-      }
-      parameters.scale = wanted.scale;
-    }
-    by.gradient({operands.data(), size}, to_positions(call, positions, "positions"), parameters);
+    const rotary::ParameterGradients parameters = to_gradients(call, gradients);
+    by.rope.gradient({operands.data(), size}, to_positions(call, positions, "positions"),
+                     parameters, by.stream);
+  });
+}
+
+rotary_status rotary_rope_gradient_workspace(const rotary_rope* rope, int64_t batch, int64_t tokens,
+                                             size_t* bytes) {
+  return guard(__func__, [&](const Call& call) {
+    const Rope& of = call.need(rope, "rope").rope;
+    if (batch < 0) call.reject("batch must not be negative, got ", batch);
+    if (tokens < 0) call.reject("tokens must not be negative, got ", tokens);
+    call.need(bytes, "bytes") = of.gradient_workspace(batch, tokens);
+  });
+}
+
+rotary_status rotary_rope_cos_sin(const rotary_rope* rope, const rotary_tensor* cosines,
+                                  const rotary_tensor* sines, const rotary_positions* positions) {
+  return guard(__func__, [&](const Call& call) {
+    const rotary_rope& of = call.need(rope, "rope");
+    const rotary::TensorView cos = to_tensor(call, cosines, "cosines");
+    const rotary::TensorView sin = to_tensor(call, sines, "sines");
+    of.rope.cos_sin(cos, sin, to_positions(call, positions, "positions"), of.stream);
   });
 }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "c/call.h"
+#include "rotary/cuda.h"
 #include "rotary/error.h"
 #include "rotary/version.h"
 
@@ -43,6 +44,8 @@ rotary_status guard(const char* function, void (*body)(const void* state, const 
     return remember(ROTARY_INVALID_ARGUMENT, error.what());
   } catch (const IoError& error) {
     return remember(ROTARY_IO_ERROR, error.what());
+  } catch (const CudaError& error) {
+    return remember(ROTARY_CUDA_ERROR, error.what());
   } catch (const std::filesystem::filesystem_error& error) {
     return remember(ROTARY_IO_ERROR, error.what());
   } catch (const std::bad_alloc&) {
@@ -102,6 +105,10 @@ std::uint32_t rotary_c_api_version() { return ROTARY_C_API_VERSION; }
 
 const char* rotary_version() { return ROTARY_VERSION_STRING; }
 
+std::int32_t rotary_has_cuda() { return rotary::has_cuda() ? 1 : 0; }
+
+std::int32_t rotary_cuda_device_count() { return rotary::cuda_device_count(); }
+
 const char* rotary_status_name(rotary_status status) {
   switch (status) {
     case ROTARY_OK:
@@ -114,6 +121,8 @@ const char* rotary_status_name(rotary_status status) {
       return "out of memory";
     case ROTARY_INTERNAL_ERROR:
       return "internal error";
+    case ROTARY_CUDA_ERROR:
+      return "cuda error";
     default:
       return "unknown status";
   }

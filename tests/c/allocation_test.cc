@@ -45,9 +45,17 @@ TEST(CAllocationTest, RotationsDoNotAllocate) {
   const rotary_tensor ids = rotary_tensor_contiguous(numbers, ROTARY_DTYPE_INT32, 2, shape);
   const std::int64_t rows[] = {7, 8};
   const std::int64_t boundaries[] = {0, 2, 5};
-  const rotary_positions kinds[] = {rotary_positions_range(3), rotary_positions_range_rows(rows, 2),
-                                    rotary_positions_at(9), rotary_positions_ids(&ids),
-                                    rotary_positions_packed(boundaries, 2, rows)};
+  std::vector<std::int32_t> few{7, 8};
+  std::vector<std::int32_t> ends{0, 2, 5};
+  const rotary_tensor row_view = c_row(few);
+  const rotary_tensor boundary_view = c_row(ends);
+  const rotary_positions kinds[] = {rotary_positions_range(3),
+                                    rotary_positions_range_rows(rows, 2),
+                                    rotary_positions_at(9),
+                                    rotary_positions_ids(&ids),
+                                    rotary_positions_packed(boundaries, 2, rows),
+                                    rotary_positions_at_view(&row_view),
+                                    rotary_positions_packed_view(&boundary_view, &row_view)};
   for (const rotary_positions& positions : kinds) {
     SCOPED_TRACE(positions.kind);
     const std::int64_t before = allocations;

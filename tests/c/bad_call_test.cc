@@ -5,11 +5,14 @@
 
 #include <sys/resource.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "c/c_testing.h"
+#include "rotary/cuda.h"
 #include "rotary/model.h"
 
 namespace rotary {
@@ -104,6 +107,8 @@ TEST_F(CBadCallTest, NullInTheMakingOfRopes) {
   ROTARY_EXPECT_NULL(rotary_rope_with_threads, "rope", nullptr, &threads, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_with_threads, "threads", c(), nullptr, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_with_threads, "result", c(), &threads, nullptr);
+  ROTARY_EXPECT_NULL(rotary_rope_with_stream, "rope", nullptr, nullptr, 0, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_with_stream, "result", c(), nullptr, 0, nullptr);
   ROTARY_EXPECT_NULL(rotary_rope_with_inverse_growth, "rope", nullptr, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_with_inverse_growth, "result", c(), nullptr);
 }
@@ -118,6 +123,9 @@ TEST_F(CBadCallTest, NullInQuestionsToRopes) {
   ROTARY_EXPECT_NULL(rotary_rope_get_layout, "layout", c(), nullptr);
   ROTARY_EXPECT_NULL(rotary_rope_get_options, "rope", nullptr, &options);
   ROTARY_EXPECT_NULL(rotary_rope_get_options, "options", c(), nullptr);
+  std::size_t bytes = 0;
+  ROTARY_EXPECT_NULL(rotary_rope_gradient_workspace, "rope", nullptr, 1, 1, &bytes);
+  ROTARY_EXPECT_NULL(rotary_rope_gradient_workspace, "bytes", c(), 1, 1, nullptr);
 }
 
 TEST_F(CBadCallTest, NullInRotations) {
@@ -147,6 +155,14 @@ TEST_F(CBadCallTest, NullInRotations) {
   gradients.num_frequencies = 4;
   ROTARY_EXPECT_NULL(rotary_rope_gradient, "gradients.frequencies", c(), &x, &x, nullptr, 1, &p,
                      &gradients);
+  gradients = rotary_gradients_init();
+  gradients.workspace_size = 8;
+  ROTARY_EXPECT_NULL(rotary_rope_gradient, "gradients.workspace", c(), &x, &x, nullptr, 1, &p,
+                     &gradients);
+  ROTARY_EXPECT_NULL(rotary_rope_cos_sin, "rope", nullptr, &x, &x, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_cos_sin, "cosines", c(), nullptr, &x, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_cos_sin, "sines", c(), &x, nullptr, &p);
+  ROTARY_EXPECT_NULL(rotary_rope_cos_sin, "positions", c(), &x, &x, nullptr);
 }
 
 // ---- Numbers that mean nothing ------------------------------------------------------------------
@@ -157,9 +173,9 @@ TEST_F(CBadCallTest, Tensors) {
     tensor.*member = value;
     return tensor;
   };
-  refused(with(&rotary_tensor::dtype, 0), "in[0].dtype must be 1 to 6, got 0");
-  refused(with(&rotary_tensor::dtype, 7), "in[0].dtype must be 1 to 6, got 7");
-  refused(with(&rotary_tensor::dtype, -1), "in[0].dtype must be 1 to 6, got -1");
+  refused(with(&rotary_tensor::dtype, 0), "in[0].dtype must be 1 to 8, got 0");
+  refused(with(&rotary_tensor::dtype, 9), "in[0].dtype must be 1 to 8, got 9");
+  refused(with(&rotary_tensor::dtype, -1), "in[0].dtype must be 1 to 8, got -1");
   refused(with(&rotary_tensor::device_type, 2), "in[0].device_type must be 0 to 1, got 2");
 
   // The C++ API refuses the rest.
@@ -169,12 +185,14 @@ TEST_F(CBadCallTest, Tensors) {
     expect_same_error(rotate(tensor), [&] { cpp().rotate(view, Positions::range(1)); });
   };
   same(with(&rotary_tensor::dtype, ROTARY_DTYPE_INT32), [](auto& v) { v.dtype = DType::kInt32; });
+  same(with(&rotary_tensor::dtype, ROTARY_DTYPE_FLOAT8_E4M3),
+       [](auto& v) { v.dtype = DType::kFloat8E4M3; });
+  same(with(&rotary_tensor::dtype, ROTARY_DTYPE_FLOAT8_E5M2),
+       [](auto& v) { v.dtype = DType::kFloat8E5M2; });
   same(with(&rotary_tensor::rank, 2), [](auto& v) { v.rank = 2; });
   same(with(&rotary_tensor::rank, 5), [](auto& v) { v.rank = 5; });
   same(with(&rotary_tensor::rank, -1), [](auto& v) { v.rank = -1; });
   same(with(&rotary_tensor::data, nullptr), [](auto& v) { v.data = nullptr; });
-  same(with(&rotary_tensor::device_type, ROTARY_DEVICE_CUDA),
-       [](auto& v) { v.device.type = DeviceType::kCuda; });
   rotary_tensor tensor = c_tensor(q());
   tensor.shape[3] = 6;
   same(tensor, [](auto& v) { v.shape[3] = 6; });
@@ -189,6 +207,63 @@ TEST_F(CBadCallTest, Tensors) {
   float x = 0.0F;
   tensor = rotary_tensor_contiguous(&x, ROTARY_DTYPE_FLOAT32, 5, shape);
   same(tensor, [](auto& v) { v.rank = 5; });
+}
+
+TEST_F(CBadCallTest, CudaTensors) {
+  // Never started, with or without a GPU: read here, written there.
+  TensorView there = q();
+  there.device = {DeviceType::kCuda, 3};
+  const rotary_tensor host = c_tensor(q());
+  const rotary_tensor cuda = c_tensor(there);
+  const rotary_positions p = rotary_positions_range(1);
+  expect_same_error(rotary_rope_rotate(c(), &host, &cuda, 1, &p),
+                    [&] { cpp().rotate(q(), there, Positions::range(1)); });
+  if (cuda_device_count() > 0) GTEST_SKIP() << "a kernel would be handed host memory";
+  expect_same_error(
+      rotate(cuda), [&] { cpp().rotate(there, Positions::range(1)); },
+      has_cuda() ? ROTARY_CUDA_ERROR : ROTARY_INVALID_ARGUMENT);
+  if (!has_cuda()) {
+    EXPECT_STREQ(rotary_last_error(),
+                 "[rotate] this build rotates on the CPU only, got a CUDA tensor");
+  }
+}
+
+TEST_F(CBadCallTest, OutScale) {
+  const float scale = 2.0F;
+  rotary_tensor x = c_tensor(q());
+  x.out_scale = &scale;
+  // It reaches C++ with what is written, in place or not.
+  expect_same_error(rotate(x),
+                    [&] { cpp().rotate(Operand(q(), q(), &scale), Positions::range(1)); });
+  QueryAndKey other;
+  const rotary_tensor in = c_tensor(other.q());
+  const rotary_positions p = rotary_positions_range(1);
+  expect_same_error(rotary_rope_rotate(c(), &in, &x, 1, &p),
+                    [&] { cpp().rotate(Operand(other.q(), q(), &scale), Positions::range(1)); });
+  TensorView narrow = q();
+  narrow.dtype = DType::kFloat8E4M3;
+  x.dtype = ROTARY_DTYPE_FLOAT8_E4M3;
+  expect_same_error(rotary_rope_rotate(c(), &in, &x, 1, &p),
+                    [&] { cpp().rotate(Operand(other.q(), narrow, &scale), Positions::range(1)); });
+
+  // Nothing else has one.
+  const auto refuses = [](rotary_status status, const std::string& function,
+                          const std::string& name) {
+    expect_failed(
+        status, ROTARY_INVALID_ARGUMENT,
+        "[" + function + "] " + name + ".out_scale must be NULL: only results of rotations are");
+  };
+  x = c_tensor(q());
+  x.out_scale = &scale;
+  refuses(rotary_rope_rotate(c(), &x, &in, 1, &p), "rotary_rope_rotate", "in[0]");
+  refuses(rotary_rope_gradient(c(), &x, &in, nullptr, 1, &p, nullptr), "rotary_rope_gradient",
+          "in[0]");
+  refuses(rotary_rope_gradient(c(), &in, &in, &x, 1, &p, nullptr), "rotary_rope_gradient",
+          "grad_in[0]");
+  refuses(rotary_rope_cos_sin(c(), &x, &in, &p), "rotary_rope_cos_sin", "cosines");
+  refuses(rotary_rope_cos_sin(c(), &in, &x, &p), "rotary_rope_cos_sin", "sines");
+  refuses(rotate(rotary_positions_ids(&x)), "rotary_rope_rotate", "positions.ids");
+  refuses(rotate(rotary_positions_at_view(&x)), "rotary_rope_rotate", "positions.first_view");
 }
 
 TEST_F(CBadCallTest, SeveralTensors) {
@@ -210,7 +285,7 @@ TEST_F(CBadCallTest, SeveralTensors) {
   std::vector<rotary_tensor> outs = both;
   outs[1].dtype = 0;
   expect_failed(rotary_rope_rotate(c(), both.data(), outs.data(), 2, &p), ROTARY_INVALID_ARGUMENT,
-                "[rotary_rope_rotate] out[1].dtype must be 1 to 6, got 0");
+                "[rotary_rope_rotate] out[1].dtype must be 1 to 8, got 0");
   // Outputs of another shape.
   outs = {c_tensor(k()), c_tensor(q())};
   expect_same_error(rotary_rope_adjoint(c(), both.data(), outs.data(), 2, &p),
@@ -247,6 +322,80 @@ TEST_F(CBadCallTest, Positions) {
   refused(with(packed, &P::boundaries, nullptr), "positions.boundaries must not be NULL");
   refused(rotary_positions_packed(nullptr, -5, nullptr),
           "the length of positions.boundaries must not be negative, got -4");
+
+  std::vector<std::int32_t> numbers{0, 5};
+  const rotary_tensor row = c_row(numbers);
+  refused(with(rows, &P::first_view, &row), "positions.first must not be given beside first_view");
+  refused(with(packed, &P::boundaries_view, &row),
+          "positions.boundaries must not be given beside boundaries_view");
+  const rotary_positions range_view = rotary_positions_range_view(&row);
+  refused(with(range_view, &P::num_first, 2),
+          "positions.first must not be given beside first_view");
+  refused(with(range_view, &P::start, 7), "positions.start must be 0 where first is given");
+  refused(with(range_view, &P::boundaries_view, &row),
+          "positions.boundaries_view does not belong to kind 1");
+  refused(with(no_ids, &P::first_view, &row), "positions.first_view does not belong to kind 3");
+  refused(rotary_positions_range_view(nullptr), "positions.first must not be NULL");
+  refused(rotary_positions_at_view(nullptr), "positions.first must not be NULL");
+  rotary_tensor no_type = row;
+  no_type.dtype = 0;
+  refused(with(range, &P::first_view, &no_type),
+          "positions.first_view.dtype must be 1 to 8, got 0");
+  refused(rotary_positions_packed_view(&no_type, nullptr),
+          "positions.boundaries_view.dtype must be 1 to 8, got 0");
+  no_type.struct_size = 3;
+  refused(with(range, &P::first_view, &no_type),
+          "positions.first_view.struct_size must be the size of the struct (104 bytes here), "
+          "got 3");
+}
+
+TEST_F(CBadCallTest, ViewsOfPositionsThatCppRefuses) {
+  const auto same = [&](const rotary_positions& c_positions, auto make) {
+    expect_same_error(rotate(c_positions), [&] { cpp().rotate(q(), make()); });
+  };
+  const std::vector<std::int32_t> numbers{0, 3, 2};
+  std::vector<std::int32_t> c_numbers = numbers;
+  const auto view = ConstTensorView::contiguous(numbers.data(), DType::kInt32, {3});
+  const rotary_tensor row = c_row(c_numbers);
+  // Three rows for two, boundaries that fall, no positions where there must be some.
+  same(rotary_positions_range_view(&row), [&] { return Positions::range(view); });
+  same(rotary_positions_at_view(&row), [&] { return Positions::at(view); });
+  same(rotary_positions_packed_view(&row, nullptr), [&] { return Positions::packed(view); });
+  const std::vector<std::int64_t> whole{0, 5};
+  std::vector<std::int64_t> c_whole = whole;
+  const auto whole_view = ConstTensorView::contiguous(whole.data(), DType::kInt64, {2});
+  const rotary_tensor whole_row = c_row(c_whole);
+  same(rotary_positions_packed_at_view(&whole_row, nullptr),
+       [&] { return Positions::packed_at(whole, {}); });
+  same(rotary_positions_packed_view(nullptr, nullptr),
+       [&] { return Positions::packed(std::vector<std::int64_t>()); });
+  // Of another type than the boundaries.
+  const auto one = ConstTensorView::contiguous(numbers.data(), DType::kInt32, {1});
+  rotary_tensor one_row = row;
+  one_row.shape[0] = 1;
+  same(rotary_positions_packed_view(&whole_row, &one_row),
+       [&] { return Positions::packed(whole_view, one); });
+
+  const auto changed = [&](auto member, auto value, auto change) {
+    rotary_tensor tensor = row;
+    tensor.*member = value;
+    ConstTensorView other = view;
+    change(other);
+    same(rotary_positions_range_view(&tensor), [&] { return Positions::range(other); });
+  };
+  changed(&rotary_tensor::dtype, ROTARY_DTYPE_FLOAT32, [](auto& v) { v.dtype = DType::kFloat32; });
+  changed(&rotary_tensor::rank, 2, [](auto& v) { v.rank = 2; });
+  changed(&rotary_tensor::rank, 0, [](auto& v) { v.rank = 0; });
+  changed(&rotary_tensor::rank, 99, [](auto& v) { v.rank = 99; });
+  changed(&rotary_tensor::data, nullptr, [](auto& v) { v.data = nullptr; });
+  // On a device where the tensor is not.
+  rotary_tensor there = row;
+  there.shape[0] = 2;
+  there.device_type = ROTARY_DEVICE_CUDA;
+  ConstTensorView cpp_there = view;
+  cpp_there.shape[0] = 2;
+  cpp_there.device.type = DeviceType::kCuda;
+  same(rotary_positions_range_view(&there), [&] { return Positions::range(cpp_there); });
 }
 
 TEST_F(CBadCallTest, PositionsThatCppRefuses) {
@@ -272,7 +421,7 @@ TEST_F(CBadCallTest, PositionsThatCppRefuses) {
   rotary_tensor tensor = rotary_tensor_contiguous(ids.data(), ROTARY_DTYPE_FLOAT64, 1, shape);
   same(rotary_positions_ids(&tensor), [&] { return Positions::ids(view); });
   tensor.dtype = 0;
-  refused(rotary_positions_ids(&tensor), "positions.ids.dtype must be 1 to 6, got 0");
+  refused(rotary_positions_ids(&tensor), "positions.ids.dtype must be 1 to 8, got 0");
   tensor.dtype = ROTARY_DTYPE_BFLOAT16;
   same(rotary_positions_ids(&tensor), [&] {
     ConstTensorView other = view;
@@ -369,6 +518,42 @@ TEST_F(CBadCallTest, Ropes) {
                     [] { make_frequencies({.rotary_dim = 8, .theta = 0}); });
 }
 
+TEST_F(CBadCallTest, Streams) {
+  rotary_rope* rope = nullptr;
+  for (const std::int32_t overlap : {-1, 2}) {
+    rope = reinterpret_cast<rotary_rope*>(&rope);  // must become NULL
+    expect_failed(
+        rotary_rope_with_stream(c(), nullptr, overlap, &rope), ROTARY_INVALID_ARGUMENT,
+        "[rotary_rope_with_stream] overlap must be 0 to 1, got " + std::to_string(overlap));
+    EXPECT_EQ(rope, nullptr);
+  }
+}
+
+TEST_F(CBadCallTest, CosSin) {
+  std::vector<float> values(2 * 5 * 4);
+  const auto view = [&](std::size_t at, std::initializer_list<std::int64_t> shape) {
+    return TensorView::contiguous(&values[at], DType::kFloat32, shape);
+  };
+  const auto same = [&](const TensorView& cos, const TensorView& sin) {
+    const rotary_tensor cosines = c_tensor(cos);
+    const rotary_tensor sines = c_tensor(sin);
+    const rotary_positions p = rotary_positions_range(1);
+    expect_same_error(rotary_rope_cos_sin(c(), &cosines, &sines, &p),
+                      [&] { cpp().cos_sin(cos, sin, Positions::range(1)); });
+  };
+  same(view(0, {5, 4}), view(0, {5, 4}));   // the same memory
+  same(view(0, {5, 4}), view(20, {4, 4}));  // another shape
+  same(view(0, {5, 3}), view(20, {5, 3}));  // of four pairs
+  same(view(0, {5}), view(20, {5}));        // no columns
+  TensorView cuda = view(20, {5, 4});
+  cuda.device.type = DeviceType::kCuda;
+  same(view(0, {5, 4}), cuda);
+  TensorView float8 = view(0, {5, 4});
+  float8.dtype = DType::kFloat8E4M3;
+  same(float8, float8);
+  EXPECT_EQ(values, std::vector<float>(values.size()));
+}
+
 TEST_F(CBadCallTest, RopesOfModels) {
   const CModel c_model = read_model("gemma-3-4b.json");
   const Model model = Model::read(kModels + "gemma-3-4b.json");
@@ -405,6 +590,23 @@ TEST_F(CBadCallTest, RerotateAndGradient) {
                 "[rotary_rope_gradient] gradients.num_frequencies must not be negative, got -1");
   expect_same_error(rotary_rope_gradient(c(), nullptr, nullptr, nullptr, 0, &p, nullptr),
                     [&] { cpp().gradient({}, Positions::range(1)); });
+
+  // A workspace in the memory of a tensor.
+  double scale = 0.0;
+  gradients = rotary_gradients_init();
+  gradients.scale = &scale;
+  gradients.workspace = q().data;
+  gradients.workspace_size = 256;
+  expect_same_error(rotary_rope_gradient(c(), &x, &x, nullptr, 1, &p, &gradients), [&] {
+    cpp().gradient(operands, Positions::range(1),
+                   {.scale = &scale, .workspace = {static_cast<std::byte*>(q().data), 256}});
+  });
+  std::size_t bytes = 77;
+  expect_failed(rotary_rope_gradient_workspace(c(), -1, 5, &bytes), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_gradient_workspace] batch must not be negative, got -1");
+  expect_failed(rotary_rope_gradient_workspace(c(), 2, -5, &bytes), ROTARY_INVALID_ARGUMENT,
+                "[rotary_rope_gradient_workspace] tokens must not be negative, got -5");
+  EXPECT_EQ(bytes, 77u);
 }
 
 #if defined(__has_feature)
@@ -455,7 +657,8 @@ TEST_F(CBadCallTest, NamesOfStatuses) {
   EXPECT_STREQ(rotary_status_name(ROTARY_IO_ERROR), "io error");
   EXPECT_STREQ(rotary_status_name(ROTARY_OUT_OF_MEMORY), "out of memory");
   EXPECT_STREQ(rotary_status_name(ROTARY_INTERNAL_ERROR), "internal error");
-  EXPECT_STREQ(rotary_status_name(5), "unknown status");
+  EXPECT_STREQ(rotary_status_name(ROTARY_CUDA_ERROR), "cuda error");
+  EXPECT_STREQ(rotary_status_name(6), "unknown status");
   EXPECT_STREQ(rotary_status_name(-1), "unknown status");
 }
 

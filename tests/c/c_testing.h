@@ -66,7 +66,17 @@ inline rotary_tensor c_tensor(const TensorView& view) {
   rotary_tensor tensor = rotary_tensor_contiguous(view.data, static_cast<int>(view.dtype) + 1,
                                                   view.rank, view.shape.data());
   for (std::size_t i = 0; i < kMaxRank; ++i) tensor.strides[i] = view.strides[i];
+  tensor.device_type = static_cast<int>(view.device.type);
+  tensor.device_index = view.device.index;
   return tensor;
+}
+
+/// A row of whole numbers as C has it, without gaps.
+template <typename T>
+rotary_tensor c_row(std::vector<T>& values) {
+  const auto size = static_cast<std::int64_t>(values.size());
+  const rotary_dtype dtype = sizeof(T) == 4 ? ROTARY_DTYPE_INT32 : ROTARY_DTYPE_INT64;
+  return rotary_tensor_contiguous(values.data(), dtype, 1, &size);
 }
 
 /// Bytes that are numbers of any floating-point type: neither NaN nor infinite, and many different.

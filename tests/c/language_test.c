@@ -20,14 +20,14 @@ static void expect(int holds, const char* text, int line) {
 #define ROTARY_EXPECT_OK(call) expect((call) == ROTARY_OK, #call, __LINE__)
 
 // No padding between members: what newer versions append is found by older ones.
-_Static_assert(sizeof(rotary_tensor) == 24 + sizeof(void*) + 64, "rotary_tensor");
-_Static_assert(sizeof(void*) != 8 || sizeof(rotary_positions) == 64, "rotary_positions");
+_Static_assert(sizeof(rotary_tensor) == 24 + 2 * sizeof(void*) + 64, "rotary_tensor");
+_Static_assert(sizeof(void*) != 8 || sizeof(rotary_positions) == 80, "rotary_positions");
 _Static_assert(sizeof(rotary_head_layout) == 32, "rotary_head_layout");
 _Static_assert(sizeof(void*) != 8 || sizeof(rotary_frequencies) == 64, "rotary_frequencies");
 _Static_assert(sizeof(void*) != 8 || sizeof(rotary_threads) == 24, "rotary_threads");
 _Static_assert(sizeof(void*) != 8 || sizeof(rotary_rope_options) == 32, "rotary_rope_options");
 _Static_assert(sizeof(void*) != 8 || sizeof(rotary_model_rope) == 128, "rotary_model_rope");
-_Static_assert(sizeof(void*) != 8 || sizeof(rotary_gradients) == 40, "rotary_gradients");
+_Static_assert(sizeof(void*) != 8 || sizeof(rotary_gradients) == 56, "rotary_gradients");
 
 static void run_here(void* context, int32_t tasks, rotary_task task, void* task_context) {
   ++*(int*)context;
@@ -110,6 +110,9 @@ static void test_rope(void) {
   ROTARY_EXPECT_OK(rotary_rope_gradient(rope, &in, &out, &grad_in, 1, &range, &gradients));
   ROTARY_EXPECT_OK(rotary_rope_adjoint(rope, &out, NULL, 1, &range));
   ROTARY_EXPECT(memcmp(grad, y, sizeof(y)) == 0 && scale != 0.0);
+  size_t bytes = 0;
+  ROTARY_EXPECT_OK(rotary_rope_gradient_workspace(rope, 1, kTokens, &bytes));
+  ROTARY_EXPECT((bytes > 0) == (rotary_has_cuda() == 1));
 
   rotary_rope* copy = NULL;
   int runs = 0;
@@ -125,9 +128,43 @@ static void test_rope(void) {
   rotary_rope_free(copy);
   ROTARY_EXPECT_OK(rotary_rope_with_inverse_growth(rope, &copy));
   rotary_rope_free(copy);
+  ROTARY_EXPECT_OK(rotary_rope_with_stream(rope, NULL, 0, &copy));
+  rotary_rope_free(copy);
   rotary_rope_free(other);
   rotary_rope_free(rope);
   rotary_rope_free(NULL);
+}
+
+// A rotation by the cos and sin that a rope tells is the rotation of the rope.
+static void test_cos_sin(void) {
+  const rotary_head_layout layout = rotary_head_layout_init(kHeadDim, ROTARY_PAIRING_HALF);
+  rotary_rope* rope = NULL;
+  ROTARY_EXPECT_OK(rotary_rope_from_theta(kHeadDim, 100.0, &layout, NULL, &rope));
+  float cosines[kTokens * 4];
+  float sines[kTokens * 4];
+  const int64_t shape[] = {kTokens, 4};
+  const rotary_tensor c = rotary_tensor_contiguous(cosines, ROTARY_DTYPE_FLOAT32, 2, shape);
+  const rotary_tensor s = rotary_tensor_contiguous(sines, ROTARY_DTYPE_FLOAT32, 2, shape);
+  const rotary_positions range = rotary_positions_range(0);
+  ROTARY_EXPECT_OK(rotary_rope_cos_sin(rope, &c, &s, &range));
+  ROTARY_EXPECT(cosines[0] == 1.0F && sines[0] == 0.0F);
+
+  float x[kSize];
+  float y[kSize];
+  fill(x);
+  fill(y);
+  const rotary_tensor q = rotary_tensor_contiguous(x, ROTARY_DTYPE_FLOAT32, 3, kShape);
+  const rotary_tensor k = rotary_tensor_contiguous(y, ROTARY_DTYPE_FLOAT32, 3, kShape);
+  rotary_table* table = NULL;
+  rotary_table* on_stream = NULL;
+  ROTARY_EXPECT_OK(rotary_table_create(&c, &s, ROTARY_TABLE_PAIRS, &layout, NULL, &table));
+  ROTARY_EXPECT_OK(rotary_table_with_stream(table, NULL, 1, &on_stream));
+  ROTARY_EXPECT_OK(rotary_rope_rotate(rope, &q, NULL, 1, &range));
+  ROTARY_EXPECT_OK(rotary_table_rotate(on_stream, &k, NULL, 1, NULL));
+  for (int i = 0; i < kSize; ++i) ROTARY_EXPECT(y[i] - x[i] < 1e-5F && x[i] - y[i] < 1e-5F);
+  rotary_table_free(on_stream);
+  rotary_table_free(table);
+  rotary_rope_free(rope);
 }
 
 static void test_table(void) {
@@ -169,15 +206,26 @@ static void test_positions(void) {
   const rotary_tensor ids = rotary_tensor_contiguous(numbers, ROTARY_DTYPE_INT32, 1, shape);
   const int64_t row[] = {0};
   const int64_t boundaries[] = {0, kTokens};
+  int32_t short_row[] = {0};
+  int32_t short_boundaries[] = {0, kTokens};
+  const int64_t one[] = {1};
+  const int64_t two[] = {2};
+  const rotary_tensor rows = rotary_tensor_contiguous(short_row, ROTARY_DTYPE_INT32, 1, one);
+  const rotary_tensor ends = rotary_tensor_contiguous(short_boundaries, ROTARY_DTYPE_INT32, 1, two);
   rotary_positions kinds[] = {
       rotary_positions_range(0),
       rotary_positions_range_rows(row, 1),
       rotary_positions_ids(&ids),
       rotary_positions_packed(boundaries, 1, NULL),
       rotary_positions_packed(boundaries, 1, row),
+      rotary_positions_range_view(&rows),
+      rotary_positions_packed_view(&ends, NULL),
+      rotary_positions_packed_view(&ends, &rows),
       rotary_positions_at(0),
       rotary_positions_at_rows(row, 1),
       rotary_positions_packed_at(boundaries, 1, row),
+      rotary_positions_at_view(&rows),
+      rotary_positions_packed_at_view(&ends, &rows),
   };
   float first[kSize];
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
@@ -188,7 +236,7 @@ static void test_positions(void) {
     kinds[i].on_all_axes = 1;  // two axes
     ROTARY_EXPECT_OK(rotary_rope_rotate(rope, &q, NULL, 1, &kinds[i]));
     if (i == 0) memcpy(first, x, sizeof(x));
-    ROTARY_EXPECT((memcmp(first, x, sizeof(x)) == 0) == (i < 5));  // the last three stand still
+    ROTARY_EXPECT((memcmp(first, x, sizeof(x)) == 0) == (i < 8));  // the last five stand still
   }
   rotary_rope_free(rope);
 }
@@ -198,9 +246,11 @@ int main(int argc, char** argv) {
   ROTARY_EXPECT(strcmp(rotary_last_error(), "") == 0);
   ROTARY_EXPECT(rotary_c_api_version() == ROTARY_C_API_VERSION);
   ROTARY_EXPECT(strlen(rotary_version()) >= 5);
+  ROTARY_EXPECT(rotary_has_cuda() == 1 || rotary_cuda_device_count() == 0);
   ROTARY_EXPECT(strcmp(rotary_status_name(ROTARY_OK), "ok") == 0);
   test_model(argv[1]);
   test_rope();
+  test_cos_sin();
   test_table();
   test_positions();
   if (failures == 0) puts("all is well");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "c/c_testing.h"
+#include "rotary/cuda.h"
 #include "rotary/model.h"
 #include "rotary/version.h"
 
@@ -56,7 +57,7 @@ HeadLayout plain_layout() { return {.head_dim = 8, .pairing = Pairing::kHalf}; }
 
 // ---- Operations ---------------------------------------------------------------------------------
 
-using Method = void (Rope::*)(const Operands&, const Positions&) const;
+using Method = void (Rope::*)(const Operands&, const Positions&, Stream) const;
 struct Operation {
   const char* name;
   decltype(&rotary_rope_rotate) c;
@@ -73,7 +74,7 @@ void expect_same(const rotary_rope* c, const Rope& cpp, const rotary_positions& 
   for (const auto& [name, c_operation, method] : kOperations) {
     SCOPED_TRACE(name);
     QueryAndKey expected(dtype);
-    (cpp.*method)({expected.q(), expected.k()}, positions);
+    (cpp.*method)({expected.q(), expected.k()}, positions, {});
     EXPECT_FALSE(expected == QueryAndKey(dtype));
 
     QueryAndKey in_place(dtype);
@@ -121,6 +122,59 @@ TEST(CRopeTest, RangesAndPackedAsCpp) {
        Positions::packed(boundaries, first));
   same(rotary_positions_packed_at(boundaries.data(), 3, first.data()),
        Positions::packed_at(boundaries, first));
+}
+
+/// Views of T give the bits of the lists of int64 with the same numbers.
+template <typename T>
+void expect_views_as_lists() {
+  const Rope cpp(plain_frequencies(), plain_layout());
+  const CRope c = c_rope(plain_frequencies(), plain_layout());
+  const auto same = [&](const rotary_positions& c_positions, const Positions& positions) {
+    expect_same(c.get(), cpp, c_positions, positions);
+  };
+  const std::vector<std::int64_t> rows{1000, -7};
+  const std::vector<std::int64_t> boundaries{0, 2, 2, 5};
+  const std::vector<std::int64_t> first{10, 20, 30};
+  std::vector<T> row_values(rows.begin(), rows.end());
+  std::vector<T> boundary_values(boundaries.begin(), boundaries.end());
+  std::vector<T> first_values(first.begin(), first.end());
+  rotary_tensor row_view = c_row(row_values);
+  const rotary_tensor boundary_view = c_row(boundary_values);
+  const rotary_tensor first_view = c_row(first_values);
+
+  same(rotary_positions_range_view(&row_view), Positions::range(rows));
+  same(rotary_positions_at_view(&row_view), Positions::at(rows));
+  same(rotary_positions_packed_view(&boundary_view, nullptr), Positions::packed(boundaries));
+  same(rotary_positions_packed_view(&boundary_view, &first_view),
+       Positions::packed(boundaries, first));
+  same(rotary_positions_packed_at_view(&boundary_view, &first_view),
+       Positions::packed_at(boundaries, first));
+
+  // Backwards, with a gap.
+  std::vector<T> spread{-7, 55, 1000};
+  row_view.data = &spread[2];
+  row_view.strides[0] = -2;
+  same(rotary_positions_range_view(&row_view), Positions::range(rows));
+}
+
+TEST(CRopeTest, ViewsOfPositionsAsLists) {
+  {
+    SCOPED_TRACE("int32");
+    expect_views_as_lists<std::int32_t>();
+  }
+  SCOPED_TRACE("int64");
+  expect_views_as_lists<std::int64_t>();
+}
+
+TEST(CRopeTest, AViewBesideAList) {
+  const Rope cpp(plain_frequencies(), plain_layout());
+  const CRope c = c_rope(plain_frequencies(), plain_layout());
+  const std::vector<std::int64_t> boundaries{0, 2, 5};
+  std::vector<std::int64_t> first{10, 20};
+  const rotary_tensor first_view = c_row(first);
+  rotary_positions positions = rotary_positions_packed(boundaries.data(), 2, nullptr);
+  positions.first_view = &first_view;
+  expect_same(c.get(), cpp, positions, Positions::packed(boundaries, first));
 }
 
 template <typename T>
@@ -250,6 +304,116 @@ TEST(CRopeTest, GradientAsCpp) {
                                         wanted.data(), 2, &c_positions, nullptr));
   EXPECT_EQ(only_k.k_bytes, expected.k_bytes);
   EXPECT_EQ(only_k.q_bytes, QueryAndKey(DType::kFloat32, 6).q_bytes);
+}
+
+TEST(CRopeTest, GradientTakesAWorkspace) {
+  const Rope cpp(rich_frequencies(), rich_layout());
+  const CRope c = c_rope(rich_frequencies(), rich_layout());
+  for (const std::int64_t batch : {0, 1, 3}) {
+    for (const std::int64_t tokens : {0, 1, 5, 4096}) {
+      std::size_t bytes = 77;
+      ROTARY_EXPECT_OK(rotary_rope_gradient_workspace(c.get(), batch, tokens, &bytes));
+      EXPECT_EQ(bytes, cpp.gradient_workspace(batch, tokens));
+    }
+  }
+
+  // The CPU does not need it, and leaves it alone.
+  const CRope plain = c_rope(plain_frequencies(), plain_layout());
+  const rotary_positions positions = rotary_positions_range(7);
+  QueryAndKey in;
+  QueryAndKey grad_out(DType::kFloat32, 5);
+  std::vector<unsigned char> workspace(64, 0xAA);
+  double scales[] = {0.0, 1.0};
+  for (double& scale : scales) {
+    rotary_gradients gradients = rotary_gradients_init();
+    gradients.scale = &scale;
+    if (&scale != scales) {
+      gradients.workspace = workspace.data();
+      gradients.workspace_size = workspace.size();
+    }
+    ROTARY_EXPECT_OK(rotary_rope_gradient(plain.get(), in.tensors().data(),
+                                          grad_out.tensors().data(), nullptr, 2, &positions,
+                                          &gradients));
+  }
+  EXPECT_EQ(scales[0], scales[1]);
+  EXPECT_THAT(workspace, testing::Each(0xAA));
+}
+
+// ---- cos and sin --------------------------------------------------------------------------------
+
+/// [batch 2, tokens 5, 3 pairs] of any type, for cos and for sin.
+struct CosSin {
+  explicit CosSin(DType dtype) : type(dtype) {
+    for (auto* bytes : {&cosines, &sines}) bytes->resize(30 * size_of(dtype));
+  }
+  TensorView view(std::vector<std::byte>& bytes) const {
+    return TensorView::contiguous(bytes.data(), type, {2, 5, 3});
+  }
+  TensorView cos() { return view(cosines); }
+  TensorView sin() { return view(sines); }
+  bool operator==(const CosSin&) const = default;
+
+  DType type;
+  std::vector<std::byte> cosines{};
+  std::vector<std::byte> sines{};
+};
+
+TEST(CRopeTest, CosSinAsCpp) {
+  const Rope cpp(rich_frequencies(), rich_layout());
+  const CRope c = c_rope(rich_frequencies(), rich_layout());
+  const std::vector<std::int64_t> rows{1000, -7};
+  rotary_positions positions = rotary_positions_range_rows(rows.data(), 2);
+  positions.on_all_axes = 1;
+  for (const DType dtype : kFloats) {
+    SCOPED_TRACE(name_of(dtype));
+    CosSin expected(dtype);
+    cpp.cos_sin(expected.cos(), expected.sin(), Positions::range(rows).on_all_axes());
+    EXPECT_FALSE(expected == CosSin(dtype));
+
+    CosSin got(dtype);
+    const rotary_tensor cosines = c_tensor(got.cos());
+    const rotary_tensor sines = c_tensor(got.sin());
+    ROTARY_EXPECT_OK(rotary_rope_cos_sin(c.get(), &cosines, &sines, &positions));
+    EXPECT_TRUE(got == expected);
+  }
+}
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+TEST(CRopeTest, AStreamChangesNothingOnTheCpu) {
+  const rotary_threads threads = rotary_threads_init(2);
+  rotary_rope_options options = rotary_rope_options_init();
+  options.precision = ROTARY_PRECISION_REFERENCE;
+  options.threads = &threads;
+  const CRope c = c_rope(plain_frequencies(), plain_layout(), &options);
+  const Rope cpp(plain_frequencies(), plain_layout(), {.precision = Precision::kReference});
+  int no_stream = 0;  // on the CPU nobody looks at it
+  for (void* const stream : {static_cast<void*>(nullptr), static_cast<void*>(&no_stream)}) {
+    for (const std::int32_t overlap : {0, 1}) {
+      rotary_rope* made = nullptr;
+      ROTARY_EXPECT_OK(rotary_rope_with_stream(c.get(), stream, overlap, &made));
+      const CRope on_stream(made);
+      expect_same(on_stream.get(), cpp, rotary_positions_range(3), Positions::range(3));
+      rotary_rope_options asked = rotary_rope_options_init();
+      ROTARY_EXPECT_OK(rotary_rope_get_options(on_stream.get(), &asked));
+      EXPECT_EQ(asked.precision, ROTARY_PRECISION_REFERENCE);
+      EXPECT_EQ(asked.threads->count, 2);
+    }
+  }
+}
+
+TEST(CRopeTest, AStreamOutlivesTheRopeItWasGivenTo) {
+  CRope c = c_rope(plain_frequencies(), plain_layout());
+  rotary_rope* made = nullptr;
+  ROTARY_EXPECT_OK(rotary_rope_with_stream(c.get(), nullptr, 1, &made));
+  c.reset(made);  // frees the first
+  const rotary_threads one = rotary_threads_init(1);
+  ROTARY_EXPECT_OK(rotary_rope_with_threads(c.get(), &one, &made));
+  c.reset(made);
+  ROTARY_EXPECT_OK(rotary_rope_with_inverse_growth(c.get(), &made));
+  c.reset(made);
+  expect_same(c.get(), Rope(plain_frequencies(), plain_layout()), rotary_positions_range(3),
+              Positions::range(3));
 }
 
 // ---- Making and asking --------------------------------------------------------------------------
@@ -408,6 +572,11 @@ TEST(CRopeTest, FreeTakesNull) {
 TEST(CVersionTest, IsThatOfTheHeaders) {
   EXPECT_EQ(rotary_c_api_version(), ROTARY_C_API_VERSION);
   EXPECT_STREQ(rotary_version(), ROTARY_VERSION_STRING);
+}
+
+TEST(CVersionTest, KnowsTheGpusThatCppKnows) {
+  EXPECT_EQ(rotary_has_cuda(), has_cuda() ? 1 : 0);
+  EXPECT_EQ(rotary_cuda_device_count(), cuda_device_count());
 }
 
 }  // namespace

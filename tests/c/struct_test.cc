@@ -211,8 +211,126 @@ TEST(StructTest, ArraysStepByTheSizeOfTheirElements) {
   expect_failed(rotary_rope_rotate(c.get(), mixed.data(), nullptr, 2, &positions),
                 ROTARY_INVALID_ARGUMENT,
                 "[rotary_rope_rotate] in[1].struct_size must be that of the first of its array, "
-                "96, got 88");
+                "104, got 96");
   EXPECT_TRUE(in == QueryAndKey());
+}
+
+// ---- The structs of version 1 -------------------------------------------------------------------
+
+struct TensorV1 {
+  std::uint32_t struct_size;
+  std::int32_t dtype;
+  void* data;
+  std::int32_t rank;
+  std::int32_t device_type;
+  std::int32_t device_index;
+  std::uint32_t reserved;
+  std::int64_t shape[4];
+  std::int64_t strides[4];
+};
+struct PositionsV1 {
+  std::uint32_t struct_size;
+  std::int32_t kind;
+  std::int32_t on_all_axes;
+  std::uint32_t reserved;
+  std::int64_t start;
+  const std::int64_t* first;
+  std::int64_t num_first;
+  const std::int64_t* boundaries;
+  std::int64_t num_boundaries;
+  const rotary_tensor* ids;
+};
+struct GradientsV1 {
+  std::uint32_t struct_size;
+  std::uint32_t reserved;
+  double* frequencies;
+  std::int64_t num_frequencies;
+  const rotary_tensor* positions;
+  double* scale;
+};
+static_assert(sizeof(TensorV1) == offsetof(rotary_tensor, out_scale));
+static_assert(sizeof(PositionsV1) == offsetof(rotary_positions, first_view));
+static_assert(sizeof(GradientsV1) == offsetof(rotary_gradients, workspace));
+
+/// The struct as a program of version 1 has it, followed by memory that is not a part of it.
+template <typename V1, typename T>
+class Old {
+ public:
+  explicit Old(const T& value) {
+    std::memcpy(&old_, &value, sizeof(V1));
+    old_.struct_size = sizeof(V1);
+  }
+  const T* get() const { return reinterpret_cast<const T*>(&old_); }
+
+ private:
+  V1 old_{};
+  std::uint64_t not_a_part_[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
+};
+using OldPositions = Old<PositionsV1, rotary_positions>;
+using OldGradients = Old<GradientsV1, rotary_gradients>;
+
+/// An array steps by the size that its program knows.
+std::vector<TensorV1> old_tensors(const std::vector<rotary_tensor>& tensors) {
+  std::vector<TensorV1> old(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(&old[i], &tensors[i], sizeof(TensorV1));
+    old[i].struct_size = sizeof(TensorV1);
+  }
+  return old;
+}
+const rotary_tensor* as_tensors(const std::vector<TensorV1>& tensors) {
+  return reinterpret_cast<const rotary_tensor*>(tensors.data());
+}
+
+TEST(StructTest, Version1Rotates) {
+  const CRope c = rope();
+  std::vector<std::int32_t> numbers{5, 4, 3, 2, 1};
+  const std::vector<TensorV1> old_ids = old_tensors({c_row(numbers)});
+  const std::int64_t rows[] = {7, -8};
+  const std::int64_t boundaries[] = {0, 2, 5};
+  for (const rotary_positions& positions :
+       {rotary_positions_range(5), rotary_positions_range_rows(rows, 2),
+        rotary_positions_at_rows(rows, 2), rotary_positions_ids(as_tensors(old_ids)),
+        rotary_positions_packed(boundaries, 2, rows),
+        rotary_positions_packed_at(boundaries, 2, rows)}) {
+    SCOPED_TRACE(positions.kind);
+    QueryAndKey expected;
+    ROTARY_EXPECT_OK(
+        rotary_rope_rotate(c.get(), expected.tensors().data(), nullptr, 2, &positions));
+
+    const OldPositions old_positions(positions);
+    QueryAndKey in;
+    QueryAndKey out(DType::kFloat32, 2);
+    const std::vector<TensorV1> old_in = old_tensors(in.tensors());
+    const std::vector<TensorV1> old_out = old_tensors(out.tensors());
+    ROTARY_EXPECT_OK(rotary_rope_rotate(c.get(), as_tensors(old_in), as_tensors(old_out), 2,
+                                        old_positions.get()));
+    EXPECT_TRUE(out == expected);
+    ROTARY_EXPECT_OK(
+        rotary_rope_rotate(c.get(), as_tensors(old_in), nullptr, 2, old_positions.get()));
+    EXPECT_TRUE(in == expected);
+  }
+}
+
+TEST(StructTest, Version1HasGradients) {
+  const CRope c = rope();
+  const rotary_positions positions = rotary_positions_range(5);
+  QueryAndKey in;
+  QueryAndKey grad_out(DType::kFloat32, 2);
+  std::vector<std::vector<double>> frequencies(2, std::vector<double>(4));
+  double scales[] = {0.0, 0.0};
+  for (const std::size_t i : {0u, 1u}) {
+    rotary_gradients gradients = rotary_gradients_init();
+    gradients.frequencies = frequencies[i].data();
+    gradients.num_frequencies = 4;
+    gradients.scale = &scales[i];
+    const OldGradients old(gradients);
+    ROTARY_EXPECT_OK(rotary_rope_gradient(c.get(), in.tensors().data(), grad_out.tensors().data(),
+                                          nullptr, 2, &positions, i == 0 ? &gradients : old.get()));
+  }
+  EXPECT_EQ(frequencies[0], frequencies[1]);
+  EXPECT_EQ(scales[0], scales[1]);
+  EXPECT_NE(scales[0], 0.0);
 }
 
 }  // namespace

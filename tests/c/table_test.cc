@@ -52,8 +52,8 @@ CTable c_table(Table& table, rotary_table_width width, rotary_pairing pairing,
 struct Operation {
   const char* name;
   decltype(&rotary_table_rotate) c;
-  void (TableRope::*by_token)(const Operands&) const;
-  void (TableRope::*by_position)(const Operands&, const Positions&) const;
+  void (TableRope::*by_token)(const Operands&, Stream) const;
+  void (TableRope::*by_position)(const Operands&, const Positions&, Stream) const;
 };
 const Operation kOperations[] = {
     {"rotate", rotary_table_rotate, &TableRope::rotate, &TableRope::rotate},
@@ -68,7 +68,7 @@ TEST(CTableTest, ByTokenAsCpp) {
   for (const auto& [name, operation, by_token, by_position] : kOperations) {
     SCOPED_TRACE(name);
     QueryAndKey expected;
-    (cpp.*by_token)({expected.q(), expected.k()});
+    (cpp.*by_token)({expected.q(), expected.k()}, {});
     QueryAndKey got;
     QueryAndKey out(DType::kFloat32, 3);
     ROTARY_EXPECT_OK(operation(c.get(), got.tensors().data(), out.tensors().data(), 2, nullptr));
@@ -88,11 +88,34 @@ TEST(CTableTest, ByPositionAsCpp) {
   for (const auto& [name, operation, by_token, by_position] : kOperations) {
     SCOPED_TRACE(name);
     QueryAndKey expected;
-    (cpp.*by_position)({expected.q(), expected.k()}, Positions::range(rows));
+    (cpp.*by_position)({expected.q(), expected.k()}, Positions::range(rows), {});
     QueryAndKey got;
     ROTARY_EXPECT_OK(operation(c.get(), got.tensors().data(), nullptr, 2, &positions));
     EXPECT_TRUE(got == expected);
   }
+}
+
+TEST(CTableTest, AStreamChangesNothingOnTheCpu) {
+  Table table(QueryAndKey::kTokens, 3);
+  CTable c = c_table(table, ROTARY_TABLE_PAIRS, ROTARY_PAIRING_HALF);
+  QueryAndKey expected;
+  ROTARY_EXPECT_OK(rotary_table_rotate(c.get(), expected.tensors().data(), nullptr, 2, nullptr));
+  int no_stream = 0;
+  rotary_table* made = nullptr;
+  ROTARY_EXPECT_OK(rotary_table_with_stream(c.get(), &no_stream, 1, &made));
+  c.reset(made);  // frees the first
+  QueryAndKey got;
+  ROTARY_EXPECT_OK(rotary_table_rotate(c.get(), got.tensors().data(), nullptr, 2, nullptr));
+  EXPECT_TRUE(got == expected);
+
+  const std::string function = "[rotary_table_with_stream] ";
+  expect_failed(rotary_table_with_stream(nullptr, nullptr, 0, &made), ROTARY_INVALID_ARGUMENT,
+                function + "table must not be NULL");
+  EXPECT_EQ(made, nullptr);
+  expect_failed(rotary_table_with_stream(c.get(), nullptr, 2, &made), ROTARY_INVALID_ARGUMENT,
+                function + "overlap must be 0 to 1, got 2");
+  expect_failed(rotary_table_with_stream(c.get(), nullptr, 0, nullptr), ROTARY_INVALID_ARGUMENT,
+                function + "result must not be NULL");
 }
 
 TEST(CTableTest, Refused) {
