@@ -6,9 +6,11 @@
 ///   std::invalid_argument   the caller's fault; the text names function, rule and value:
 ///                           "[Rope] rotary_dim must be even, got 7"
 ///   rotary::IoError         a file or its content; the text begins with the path
+///   rotary::CudaError       a kernel could not be started; the text names function and reason
 ///
-/// The library never prints, exits or aborts. What throws one of these has written nothing; only a
-/// std::bad_alloc, where a call is documented to allocate, can leave a result half-written.
+/// The library never prints, exits or aborts. What throws one of the first two has written nothing;
+/// a CudaError, and a std::bad_alloc where a call is documented to allocate, can leave a result
+/// half-written.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,19 @@ class IoError : public std::runtime_error {
  private:
   std::string path_;
   std::int64_t offset_;
+};
+
+/// No GPU, no driver for it, no kernel built for it, or a stream of another device. An error that
+/// an earlier kernel left behind can appear here too.
+class CudaError : public std::runtime_error {
+ public:
+  CudaError(std::string_view function, int code, std::string_view reason);
+
+  /// The cudaError_t.
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
 };
 
 }  // namespace rotary

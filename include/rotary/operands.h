@@ -6,6 +6,7 @@
 ///   rope.rotate(q, positions);                            // one, in place
 ///   rope.rotate({q, k}, positions);                       // two, in place
 ///   rope.rotate({{q, q_out}, {k, k_out}}, positions);     // two, out of place
+///   rope.rotate({{q, q_8bit, q_scale}}, positions);       // into float8, on CUDA
 ///
 /// One pair of braces lists tensors, two pairs say from where to where: {q, k} is q and k in place.
 /// Rotating q and k in one call makes the angles once and starts threads once.
@@ -22,10 +23,15 @@ namespace rotary {
 struct Operand {
   /// In place.
   Operand(const TensorView& x) noexcept : in(x), out(x) {}  // NOLINT: {q, k} is the point
-  Operand(const ConstTensorView& from, const TensorView& to) noexcept : in(from), out(to) {}
+  Operand(const ConstTensorView& from, const TensorView& to, const float* scale = nullptr) noexcept
+      : in(from), out(to), out_scale(scale) {}
 
   ConstTensorView in;
   TensorView out;
+  /// Results in float8, on CUDA: the number in device memory that they are multiplied by before
+  /// they are rounded (to the nearest, and to the largest where they are larger); null: 1. The rest
+  /// of the head likewise. `in` is float32, bfloat16 or float16.
+  const float* out_scale = nullptr;
 };
 
 /// At most this many tensors in one call.

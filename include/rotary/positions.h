@@ -27,11 +27,15 @@ class Positions {
 
   /// Token t of batch row b is at first[b] + t: decoding a batch of sequences of different length.
   static Positions range(std::span<const std::int64_t> first) noexcept;
+  /// The same for a view [batch] of int32 or int64 on any device. Throws std::invalid_argument for
+  /// another rank or type, or a negative size.
+  static Positions range(const ConstTensorView& first);
 
   /// Every token at `position`, or every token of batch row b at position[b]: the distances of
   /// Rope::shift, or a decoding step of a batch.
   static Positions at(std::int64_t position) noexcept;
   static Positions at(std::span<const std::int64_t> position) noexcept;
+  static Positions at(const ConstTensorView& position);
 
   /// One position a token, the same for every batch row.
   static Positions ids(std::span<const std::int32_t> values) noexcept;
@@ -51,10 +55,15 @@ class Positions {
   /// empty: at 0). Boundaries begin with 0, never fall, and end with the number of tokens.
   static Positions packed(std::span<const std::int64_t> boundaries,
                           std::span<const std::int64_t> first = {});
+  /// The same for views [sequences + 1] and [sequences] without gaps, both int32 or both int64, on
+  /// any device. Boundaries in device memory are not checked: they must be as said above, save that
+  /// tokens beyond the last one go on counting in the last sequence.
+  static Positions packed(const ConstTensorView& boundaries, const ConstTensorView& first = {});
 
   /// Packed sequences whose tokens all stand at position[s]: distances for Rope::shift.
   static Positions packed_at(std::span<const std::int64_t> boundaries,
                              std::span<const std::int64_t> position);
+  static Positions packed_at(const ConstTensorView& boundaries, const ConstTensorView& position);
 
   /// The same position on every axis of the rope, as text tokens have in M-RoPE. For one-axis
   /// positions only; a rope of several axes refuses one-axis positions unless told so.
@@ -73,13 +82,14 @@ class Positions {
 
   /// Kind kIds: [axes, batch or 1, tokens], stride 0 where repeated.
   const ConstTensorView& view() const noexcept { return view_; }
-  /// Kind kRange: the first position of each batch row; kPacked: of each sequence; may be empty.
-  std::span<const std::int64_t> first() const noexcept { return first_; }
+  /// Kind kRange: the first position of each batch row; kPacked: of each sequence. int32 or int64,
+  /// rank 1; without memory where there are none.
+  const ConstTensorView& first() const noexcept { return first_; }
   std::int64_t start() const noexcept { return start_; }
   /// Kinds kRange and kPacked: the distance between neighbours, 1 or (at, packed_at) 0.
   std::int64_t step() const noexcept { return step_; }
-  /// Kind kPacked.
-  std::span<const std::int64_t> boundaries() const noexcept { return boundaries_; }
+  /// Kind kPacked: int32 or int64, rank 1.
+  const ConstTensorView& boundaries() const noexcept { return boundaries_; }
 
  private:
   Kind kind_ = Kind::kRange;
@@ -88,8 +98,8 @@ class Positions {
   std::int64_t start_ = 0;
   std::int64_t step_ = 1;
   ConstTensorView view_{};
-  std::span<const std::int64_t> first_;
-  std::span<const std::int64_t> boundaries_;
+  ConstTensorView first_{};
+  ConstTensorView boundaries_{};
 };
 
 }  // namespace rotary

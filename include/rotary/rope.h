@@ -14,11 +14,13 @@
 /// recipe by the quotient of two z.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
 
+#include "rotary/cuda.h"
 #include "rotary/frequencies.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
@@ -51,7 +53,8 @@ enum class CachePolicy : std::uint8_t {
 
 /// A table takes 8 bytes for a position and pair (kHybrid: of memory that is touched when used).
 /// It serves whole-number positions on one axis, or the same on all axes, of float32, bfloat16 and
-/// float16 tensors; everything else is computed.
+/// float16 tensors on the CPU; everything else is computed. On CUDA angles are made in the kernel
+/// at no cost; for a table there see Rope::cos_sin and TableRope.
 struct Cache {
   CachePolicy policy = CachePolicy::kNone;
   std::int64_t positions = 0;  // n
@@ -72,7 +75,8 @@ struct GradientOperand {
 };
 
 /// What Rope::gradient writes besides; leave empty what is not wanted. Sums over all heads, tokens
-/// and operands, made in a fixed order: the same bits for every number of threads.
+/// and operands, made in a fixed order: the same bits for every number of threads, and in every run
+/// on a GPU. All of it is memory of the tensors' device.
 struct ParameterGradients {
   /// [pairs x axes], as Frequencies::values.
   std::span<double> frequencies{};
@@ -80,6 +84,9 @@ struct ParameterGradients {
   /// batch rows share them; axes is 1 for positions on_all_axes(), ranges and packed sequences.
   TensorView positions{};
   double* scale = nullptr;
+  /// CUDA: Rope::gradient_workspace() bytes to work in, aligned to 256. What they hold afterwards
+  /// is not said.
+  std::span<std::byte> workspace{};
 };
 
 /// An immutable rotation: make it once, use it from any number of threads.
@@ -92,6 +99,10 @@ struct ParameterGradients {
 /// or positions do not fit, or if memory that is written is also read or written otherwise. Results
 /// do not depend on how tokens are split over calls, on strides or on threads. Calls do not
 /// allocate, unless rotary_dim exceeds 512.
+///
+/// Tensors on CUDA are rotated there, by kernels queued on `stream` (cuda.h), with the bits that
+/// the CPU would give; where frequencies grow, up to the last place of exp. CudaError if a kernel
+/// cannot be started.
 class Rope {
  public:
   /// Throws std::invalid_argument: a head_dim that is not positive, a rotary slice that does not
@@ -100,38 +111,50 @@ class Rope {
   Rope(Frequencies frequencies, const HeadLayout& layout, const RopeOptions& options = {});
 
   /// Rotates one tensor in place, or several: {q, k}, or {{q, q_out}, {k, k_out}} out of place.
-  void rotate(const Operands& tensors, const Positions& positions) const;
+  void rotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
 
   /// Out of place: `out` has the shape, type and device of `in` and its own strides. It is `in`
   /// itself (then this is the call above) or shares no memory with it. Large results are written
   /// fastest where heads begin at multiples of 64 bytes.
-  void rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions) const;
+  void rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+              Stream stream = {}) const;
 
   /// The true inverse, scale included: reads the output pairing and writes the input pairing.
-  void unrotate(const Operands& tensors, const Positions& positions) const;
-  void unrotate(const ConstTensorView& in, const TensorView& out, const Positions& positions) const;
+  void unrotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
+  void unrotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+                Stream stream = {}) const;
 
   /// The transpose: turns the gradient of the output into the gradient of the input.
   /// Equal to unrotate when scale is 1.
-  void adjoint(const Operands& tensors, const Positions& positions) const;
-  void adjoint(const ConstTensorView& in, const TensorView& out, const Positions& positions) const;
+  void adjoint(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
+  void adjoint(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+               Stream stream = {}) const;
 
   /// Moves rotated keys (in the output pairing) by `delta`: keys rotated for position p become
   /// those of p + delta. Applies no scale, so that shifts can follow each other without drift; the
   /// angle is exact, also for a Rope of Precision::kReference. Positions::at(delta) is one distance
   /// for all tokens, Positions::at(deltas) one a sequence; ids give each token its own.
-  void shift(const Operands& keys, const Positions& delta) const;
+  void shift(const Operands& keys, const Positions& delta, Stream stream = {}) const;
+
+  /// cos and sin of every token, times the scale, as rotate() uses them: views [tokens, pairs] or
+  /// [batch, tokens, pairs] of one floating-point type, any strides; rounded once. A table for
+  /// TableRope, for other software, or to look at. On the CPU it allocates as much as it writes.
+  void cos_sin(const TensorView& cos, const TensorView& sin, const Positions& positions,
+               Stream stream = {}) const;
 
   /// The way back through rotate(): for each operand the gradient of its input (the adjoint), and
-  /// over all of them those of the frequencies, the positions and the scale. Allocates when
-  /// gradients of parameters are asked for: a few rows of doubles for each 64 tokens.
+  /// over all of them those of the frequencies, the positions and the scale. On the CPU it
+  /// allocates when gradients of parameters are asked for: some rows of doubles for every 64 tokens.
   void gradient(std::span<const GradientOperand> tensors, const Positions& positions,
-                const ParameterGradients& parameters = {}) const;
+                const ParameterGradients& parameters = {}, Stream stream = {}) const;
   void gradient(std::initializer_list<GradientOperand> tensors, const Positions& positions,
-                const ParameterGradients& parameters = {}) const {
+                const ParameterGradients& parameters = {}, Stream stream = {}) const {
     gradient(std::span<const GradientOperand>(tensors.begin(), tensors.size()), positions,
-             parameters);
+             parameters, stream);
   }
+
+  /// Bytes of ParameterGradients::workspace for tensors of so many batch rows and tokens on CUDA.
+  std::size_t gradient_workspace(std::int64_t batch, std::int64_t tokens) const noexcept;
 
   /// The same rotation and tables on other threads. Cheap: nothing is computed again.
   Rope with_threads(Threads threads) const;
@@ -143,7 +166,7 @@ class Rope {
 
  private:
   friend void rerotate(const Operands& keys, const Rope& from, const Rope& to,
-                       const Positions& positions);
+                       const Positions& positions, Stream stream);
   struct State;
   std::shared_ptr<const State> state_;
 };
@@ -153,6 +176,7 @@ class Rope {
 /// a cache). Multiplies once by z_to / z_from; where both are kExact the difference of the phases
 /// is exact. Reads the output pairing of `from`, writes that of `to`; both must have the same
 /// head_dim, rotary slice and axes. Runs on the threads of `to`.
-void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions);
+void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions,
+              Stream stream = {});
 
 }  // namespace rotary

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "rotary/cuda.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -50,18 +51,19 @@ class TableRope {
             Threads threads = {});
 
   /// Row t (of batch row b) for token t.
-  void rotate(const Operands& tensors) const;
+  void rotate(const Operands& tensors, Stream stream = {}) const;
   /// The row of each token's position; throws if a position is not a row of the table. Whole-number
-  /// positions on one axis.
-  void rotate(const Operands& tensors, const Positions& positions) const;
+  /// positions on one axis. Positions in device memory cannot be checked: where there is no row,
+  /// the result is NaN.
+  void rotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
 
   /// By 1/z = conj(z) / |z|^2.
-  void unrotate(const Operands& tensors) const;
-  void unrotate(const Operands& tensors, const Positions& positions) const;
+  void unrotate(const Operands& tensors, Stream stream = {}) const;
+  void unrotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
 
   /// By conj(z): gradient of the output to gradient of the input.
-  void adjoint(const Operands& tensors) const;
-  void adjoint(const Operands& tensors, const Positions& positions) const;
+  void adjoint(const Operands& tensors, Stream stream = {}) const;
+  void adjoint(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
 
   const HeadLayout& layout() const noexcept { return layout_; }
   std::int64_t pairs() const noexcept { return pairs_; }

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary::IoError.
+// rotary::IoError and rotary::CudaError.
 #include "rotary/error.h"
 
 #include <utility>
@@ -24,5 +24,9 @@ IoError::IoError(std::string path, std::int64_t offset, std::string_view message
     : std::runtime_error(describe(path, offset, message)),
       path_(std::move(path)),
       offset_(offset) {}
+
+CudaError::CudaError(std::string_view function, int code, std::string_view reason)
+    : std::runtime_error(std::string("[").append(function).append("] CUDA: ").append(reason)),
+      code_(code) {}
 
 }  // namespace rotary

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "rope/kernel.h"
 #include "rope/memory.h"
 #include "support/message.h"
 
@@ -24,6 +25,7 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
   if (tensors.empty() || tensors.size() > tensors_.size()) {
     reject("[gradient] there must be 1 to ", kMaxOperands, " tensors, got ", tensors.size());
   }
+  OperandList wanted;
   for (const GradientOperand& tensor : tensors) {
     ConstTensorView in = tensor.in;
     ConstTensorView grad_out = tensor.grad_out;
@@ -39,13 +41,11 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
     }
     tensors_[count_++] = {.in = in, .grad_out = grad_out, .grad_in = tensor.grad_in};
     inputs_.add(Operand(in, TensorView{}));
-    if (tensor.grad_in.data != nullptr) adjoints_.add(Operand(tensor.grad_out, tensor.grad_in));
+    if (tensor.grad_in.data != nullptr) wanted.add(Operand(tensor.grad_out, tensor.grad_in));
   }
   // The adjoint is checked now, so that nothing is written before all is known to fit; and what it
   // writes must not be an input either, save the gradient that it replaces.
-  OperandList room;
-  const Operands list(adjoints_.list());
-  for (const Operand& x : check_operands(kName, list, head_dim, room)) {
+  for (const Operand& x : check_operands(kName, wanted.list(), head_dim, adjoints_)) {
     for (std::size_t i = 0; i < count_; ++i) {
       const bool own = is_same_memory(x.out, tensors_[i].grad_out);
       if (may_overlap(x.out, tensors_[i].in) ||
@@ -68,6 +68,21 @@ void GradientCall::check_parameters(const Positions& positions, const Frequencie
   }
   if (parameters_.positions.data != nullptr) check_position_gradient(positions);
   check_apart(positions);
+  if (wants_parameters() && tensors_[0].in.device.type == DeviceType::kCuda) {
+    check_workspace(frequencies);
+  }
+}
+
+void GradientCall::check_workspace(const Frequencies& frequencies) const {
+  const auto [batch, tokens, heads, head_dim] = tensors_[0].in.shape;
+  const std::size_t needed =
+      gradient_workspace_on_cuda(frequencies.pairs, frequencies.axes, batch, tokens);
+  const std::span<std::byte> given = parameters_.workspace;
+  if (given.size() < needed || reinterpret_cast<std::uintptr_t>(given.data()) % 256 != 0) {
+    reject("[gradient] parameters.workspace must have ", needed,
+           " bytes aligned to 256 on CUDA, got ", given.size(), " at ",
+           static_cast<const void*>(given.data()));
+  }
 }
 
 void GradientCall::check_position_gradient(const Positions& positions) {
@@ -87,7 +102,7 @@ void GradientCall::check_position_gradient(const Positions& positions) {
            " [", view.shape[0], ", ", view.shape[1], ", ", view.shape[2], "]");
   }
   if (view.device != tensors_[0].in.device) {
-    reject("[gradient] the gradient of the positions must be where the tensors are, on the CPU");
+    reject("[gradient] the gradient of the positions must be on the device of the tensors");
   }
   check_memory(kName, view);
   if (!elements_are_distinct(view)) {
@@ -96,7 +111,7 @@ void GradientCall::check_position_gradient(const Positions& positions) {
 }
 
 void GradientCall::check_apart(const Positions& positions) const {
-  std::array<TensorView, 3> written;
+  std::array<TensorView, 4> written;
   std::size_t count = 0;
   const auto add = [&](double* data, std::size_t size) {
     written[count++] =
@@ -107,10 +122,17 @@ void GradientCall::check_apart(const Positions& positions) const {
   }
   if (parameters_.scale != nullptr) add(parameters_.scale, 1);
   if (parameters_.positions.data != nullptr) written[count++] = parameters_.positions;
+  if (!parameters_.workspace.empty()) {
+    add(reinterpret_cast<double*>(parameters_.workspace.data()),
+        parameters_.workspace.size() / sizeof(double));
+  }
 
   for (std::size_t i = 0; i < count; ++i) {
-    bool meets =
-        positions.kind() == Positions::Kind::kIds && may_overlap(written[i], positions.view());
+    bool meets = false;
+    for (const ConstTensorView* view :
+         {&positions.view(), &positions.first(), &positions.boundaries()}) {
+      meets = meets || (view->rank != 0 && may_overlap(written[i], *view));
+    }
     for (std::size_t j = 0; j < i; ++j) meets = meets || may_overlap(written[i], written[j]);
     for (const GradientOperand& tensor : tensors()) {
       meets = meets || may_overlap(written[i], tensor.in) ||
@@ -119,7 +141,8 @@ void GradientCall::check_apart(const Positions& positions) const {
     }
     if (meets) {
       reject(
-          "[gradient] gradients of frequencies, positions and scale must not share memory with "
+          "[gradient] gradients of frequencies, positions and scale, and the workspace, must not "
+          "share memory with "
           "each other or with a tensor");
     }
   }

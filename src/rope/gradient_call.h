@@ -39,6 +39,7 @@ class GradientCall {
  private:
   void check_parameters(const Positions& positions, const Frequencies& frequencies);
   void check_position_gradient(const Positions& positions);
+  void check_workspace(const Frequencies& frequencies) const;
   /// Throws if what is written for the parameters is read or written otherwise.
   void check_apart(const Positions& positions) const;
 

@@ -5,11 +5,14 @@
 // have been checked; it knows no model, no file and no error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "rope/phase_table.h"
 #include "rope/position_reader.h"
+#include "rotary/cuda.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -67,6 +70,22 @@ void gradient_on_cpu(const GradientJob& job, const Threads& threads);
 /// is [count x 2 * pairs], a row being first the cosines, then the sines.
 void fill_rows_on_cpu(const PhaseTable& phases, std::int64_t first, std::int64_t count,
                       float* rows);
+
+/// The CUDA engine: src/cuda, or its stub. `function` is named in the CudaError that each throws if
+/// a kernel cannot be started. Jobs are as for the CPU, with memory of the device; nothing of it is
+/// read on the host. A job's cache is not used.
+void rotate_on_cuda(std::string_view function, const Job& job, const Stream& stream);
+/// parameters.workspace has the bytes of gradient_workspace_on_cuda.
+void gradient_on_cuda(std::string_view function, const GradientJob& job, const Stream& stream);
+/// z of each token and pair: views [batch, tokens, pairs].
+void cos_sin_on_cuda(std::string_view function, const Source& source, const Positions& positions,
+                     const TensorView& cos, const TensorView& sin, const Stream& stream);
+std::size_t gradient_workspace_on_cuda(std::int64_t pairs, std::int64_t axes, std::int64_t batch,
+                                       std::int64_t tokens) noexcept;
+
+/// Throws what the caller must not: a job that the CUDA engine has no kernel for. Called before
+/// anything is written.
+void check_on_cuda(std::string_view function, const Job& job);
 
 /// Name of the vector instructions that the CPU engine uses.
 const char* target_in_use() noexcept;

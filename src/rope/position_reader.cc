@@ -3,7 +3,6 @@
 
 #include "rope/position_reader.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace rotary::internal {
@@ -23,27 +22,48 @@ Position from_integer(std::int64_t value) noexcept {
   return {.integer = value, .real = static_cast<double>(value), .is_real = false};
 }
 
+/// The sequence that a token of packed sequences belongs to.
+std::int64_t sequence_of(const ConstTensorView& boundaries, std::int64_t token) noexcept {
+  std::int64_t low = 0;
+  std::int64_t high = boundaries.shape[0];  // the first boundary beyond the token is at most there
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (integer_at(boundaries, middle) > token) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low - 1;
+}
+
 Position from_real(double value) noexcept { return {.integer = 0, .real = value, .is_real = true}; }
 
 }  // namespace
 
+std::int64_t integer_at(const ConstTensorView& row, std::int64_t i) noexcept {
+  const std::int64_t element = i * row.strides[0];
+  return row.dtype == DType::kInt32 ? load<std::int32_t>(row, element)
+                                    : load<std::int64_t>(row, element);
+}
+
 Position PositionReader::at(std::int64_t axis, std::int64_t batch, std::int64_t token) noexcept {
   switch (positions_.kind()) {
     case Positions::Kind::kRange: {
-      const auto first = positions_.first();
+      const ConstTensorView& first = positions_.first();
       const std::int64_t start =
-          first.empty() ? positions_.start() : first[static_cast<std::size_t>(batch)];
+          first.data == nullptr ? positions_.start() : integer_at(first, batch);
       return from_integer(start + positions_.step() * token);
     }
     case Positions::Kind::kPacked: {
-      const auto boundaries = positions_.boundaries();
-      if (token < boundaries[sequence_] || token >= boundaries[sequence_ + 1]) {
-        const auto next = std::upper_bound(boundaries.begin(), boundaries.end(), token);
-        sequence_ = static_cast<std::size_t>(next - boundaries.begin()) - 1;
+      const ConstTensorView& boundaries = positions_.boundaries();
+      if (token < integer_at(boundaries, sequence_) ||
+          token >= integer_at(boundaries, sequence_ + 1)) {
+        sequence_ = sequence_of(boundaries, token);
       }
-      const auto first = positions_.first();
-      const std::int64_t start = first.empty() ? 0 : first[sequence_];
-      return from_integer(start + positions_.step() * (token - boundaries[sequence_]));
+      const ConstTensorView& first = positions_.first();
+      const std::int64_t start = first.data == nullptr ? 0 : integer_at(first, sequence_);
+      return from_integer(start + positions_.step() * (token - integer_at(boundaries, sequence_)));
     }
     case Positions::Kind::kIds:
       break;

@@ -4,7 +4,6 @@
 // Positions of any kind, one by one.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "rotary/positions.h"
@@ -18,6 +17,9 @@ struct Position {
   bool is_real = false;
 };
 
+/// Entry i of a row of int32 or int64 in host memory.
+std::int64_t integer_at(const ConstTensorView& row, std::int64_t i) noexcept;
+
 /// Lives for one call on one thread: it remembers where it is in packed sequences.
 class PositionReader {
  public:
@@ -26,7 +28,7 @@ class PositionReader {
 
  private:
   const Positions& positions_;
-  std::size_t sequence_ = 0;  // of the token read last, kind kPacked
+  std::int64_t sequence_ = 0;  // of the token read last, kind kPacked
 };
 
 }  // namespace rotary::internal

@@ -3,9 +3,9 @@
 
 #include "rotary/positions.h"
 
-#include <string>
 #include <string_view>
 
+#include "rope/position_reader.h"
 #include "support/message.h"
 
 namespace rotary {
@@ -17,16 +17,57 @@ ConstTensorView list_view(std::span<const T> values, DType dtype) noexcept {
           {0, 0, 1, 0},  {}};
 }
 
-void check_boundaries(std::string_view function, std::span<const std::int64_t> boundaries) {
-  if (boundaries.empty() || boundaries.front() != 0) {
-    internal::reject("[", function, "] boundaries must begin with 0, got ",
-                     boundaries.empty() ? "none" : std::to_string(boundaries.front()));
+/// The list as [size].
+ConstTensorView row_view(std::span<const std::int64_t> values) noexcept {
+  return {values.data(), DType::kInt64, 1, {static_cast<std::int64_t>(values.size())}, {1}, {}};
+}
+
+void check_row(std::string_view function, std::string_view name, const ConstTensorView& row) {
+  if (row.rank != 1 || is_floating_point(row.dtype)) {
+    internal::reject("[", function, "] ", name, " must be a row of int32 or int64, got ",
+                     name_of(row.dtype), " of rank ", row.rank);
   }
-  for (std::size_t i = 1; i < boundaries.size(); ++i) {
-    if (boundaries[i] < boundaries[i - 1]) {
-      internal::reject("[", function, "] boundaries must not fall, got ", boundaries[i], " after ",
-                       boundaries[i - 1]);
+  if (row.shape[0] < 0) {
+    internal::reject("[", function, "] sizes must not be negative, got ", row.shape[0]);
+  }
+  if (row.shape[0] > 0 && row.data == nullptr) {
+    internal::reject("[", function, "] ", name, " has no memory");
+  }
+}
+
+void check_boundaries(std::string_view function, const ConstTensorView& boundaries) {
+  check_row(function, "boundaries", boundaries);
+  const std::int64_t count = boundaries.shape[0];
+  if (count == 0) internal::reject("[", function, "] boundaries must begin with 0, got none");
+  if (count > 1 && boundaries.strides[0] != 1) {
+    internal::reject("[", function, "] boundaries must lie without gaps, got stride ",
+                     boundaries.strides[0]);
+  }
+  if (boundaries.device.type != DeviceType::kCpu) return;
+  std::int64_t last = internal::integer_at(boundaries, 0);
+  if (last != 0) internal::reject("[", function, "] boundaries must begin with 0, got ", last);
+  for (std::int64_t i = 1; i < count; ++i) {
+    const std::int64_t next = internal::integer_at(boundaries, i);
+    if (next < last) {
+      internal::reject("[", function, "] boundaries must not fall, got ", next, " after ", last);
     }
+    last = next;
+  }
+}
+
+/// One entry of `row` a sequence.
+void check_per_sequence(std::string_view function, std::string_view name,
+                        const ConstTensorView& row, const ConstTensorView& boundaries) {
+  check_row(function, name, row);
+  const std::int64_t sequences = boundaries.shape[0] - 1;
+  if (row.shape[0] != sequences) {
+    internal::reject("[", function, "] ", name, " must have one entry a sequence (", sequences,
+                     "), got ", row.shape[0]);
+  }
+  if (row.dtype != boundaries.dtype || row.device != boundaries.device ||
+      (sequences > 1 && row.strides[0] != 1)) {
+    internal::reject("[", function, "] ", name,
+                     " must have the type and device of boundaries, without gaps");
   }
 }
 
@@ -41,6 +82,14 @@ Positions Positions::range(std::int64_t first) noexcept {
 Positions Positions::range(std::span<const std::int64_t> first) noexcept {
   Positions positions;
   positions.per_row_ = true;
+  positions.first_ = row_view(first);
+  return positions;
+}
+
+Positions Positions::range(const ConstTensorView& first) {
+  check_row("Positions::range", "first", first);
+  Positions positions;
+  positions.per_row_ = true;
   positions.first_ = first;
   return positions;
 }
@@ -52,6 +101,13 @@ Positions Positions::at(std::int64_t position) noexcept {
 }
 
 Positions Positions::at(std::span<const std::int64_t> position) noexcept {
+  Positions positions = range(position);
+  positions.step_ = 0;
+  return positions;
+}
+
+Positions Positions::at(const ConstTensorView& position) {
+  check_row("Positions::at", "position", position);
   Positions positions = range(position);
   positions.step_ = 0;
   return positions;
@@ -92,7 +148,7 @@ Positions Positions::ids(const ConstTensorView& view) {
         "got rank ",
         view.rank);
   }
-  if (view.dtype == DType::kFloat16 || view.dtype == DType::kBFloat16) {
+  if (is_floating_point(view.dtype) && size_of(view.dtype) < size_of(DType::kFloat32)) {
     internal::reject("[Positions::ids] positions must be int32, int64, float32 or float64, got ",
                      name_of(view.dtype));
   }
@@ -119,11 +175,12 @@ Positions Positions::ids(const ConstTensorView& view) {
 
 Positions Positions::packed(std::span<const std::int64_t> boundaries,
                             std::span<const std::int64_t> first) {
+  return packed(row_view(boundaries), first.empty() ? ConstTensorView{} : row_view(first));
+}
+
+Positions Positions::packed(const ConstTensorView& boundaries, const ConstTensorView& first) {
   check_boundaries("Positions::packed", boundaries);
-  if (!first.empty() && first.size() + 1 != boundaries.size()) {
-    internal::reject("[Positions::packed] first must have one entry a sequence (",
-                     boundaries.size() - 1, "), got ", first.size());
-  }
+  if (first.rank != 0) check_per_sequence("Positions::packed", "first", first, boundaries);
   Positions positions;
   positions.kind_ = Kind::kPacked;
   positions.boundaries_ = boundaries;
@@ -133,12 +190,16 @@ Positions Positions::packed(std::span<const std::int64_t> boundaries,
 
 Positions Positions::packed_at(std::span<const std::int64_t> boundaries,
                                std::span<const std::int64_t> position) {
+  return packed_at(row_view(boundaries), row_view(position));
+}
+
+Positions Positions::packed_at(const ConstTensorView& boundaries, const ConstTensorView& position) {
   check_boundaries("Positions::packed_at", boundaries);
-  if (position.size() + 1 != boundaries.size()) {
-    internal::reject("[Positions::packed_at] position must have one entry a sequence (",
-                     boundaries.size() - 1, "), got ", position.size());
-  }
-  Positions positions = packed(boundaries, position);
+  check_per_sequence("Positions::packed_at", "position", position, boundaries);
+  Positions positions;
+  positions.kind_ = Kind::kPacked;
+  positions.boundaries_ = boundaries;
+  positions.first_ = position;
   positions.step_ = 0;
   return positions;
 }
@@ -156,12 +217,13 @@ std::int64_t Positions::axes() const noexcept { return kind_ == Kind::kIds ? vie
 
 std::int64_t Positions::batch() const noexcept {
   if (kind_ == Kind::kIds) return view_.shape[1] == 1 ? -1 : view_.shape[1];
-  return per_row_ ? static_cast<std::int64_t>(first_.size()) : -1;
+  return per_row_ ? first_.shape[0] : -1;
 }
 
 std::int64_t Positions::tokens() const noexcept {
   if (kind_ == Kind::kIds) return view_.shape[2];
-  return kind_ == Kind::kPacked ? boundaries_.back() : -1;
+  if (kind_ != Kind::kPacked || boundaries_.device.type != DeviceType::kCpu) return -1;
+  return internal::integer_at(boundaries_, boundaries_.shape[0] - 1);
 }
 
 bool Positions::real_valued() const noexcept {

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "rope/cache.h"
+#include "rope/cos_sin_call.h"
+#include "rope/dispatch.h"
 #include "rope/gradient_call.h"
-#include "rope/kernel.h"
 #include "rope/validate.h"
 #include "support/message.h"
 
@@ -37,34 +38,46 @@ struct Rope::State {
   std::shared_ptr<const Parts> parts;
   RopeOptions options;
 
-  /// The one place where a call is checked and handed to an engine.
+  internal::Job job(std::span<const Operand> operands, const Positions& positions,
+                    const internal::Source& source, internal::Direction direction, Pairing read,
+                    Pairing write) const {
+    return {.source = source,
+            .direction = direction,
+            .read = read,
+            .write = write,
+            .pairs = parts->phases.pairs,
+            .rotary_offset = parts->layout.rotary_offset,
+            .operands = operands,
+            .positions = positions};
+  }
+
+  /// A rotation at positions: forward, or one of the ways back.
+  internal::Job job(std::span<const Operand> operands, const Positions& positions,
+                    internal::Direction direction) const {
+    const Pairing first = *parts->layout.pairing;
+    const Pairing second = *parts->layout.output_pairing;
+    const bool forward = direction == internal::Direction::kForward;
+    return job(operands, positions, {.phases = &parts->phases, .cache = &parts->cache}, direction,
+               forward ? first : second, forward ? second : first);
+  }
+
+  /// Checks the operands and positions of a call and hands make_job(operands) to an engine.
+  template <typename MakeJob>
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
-           internal::Source source, internal::Direction direction, Pairing read,
-           Pairing write) const {
+           const Stream& stream, const MakeJob& make_job) const {
     internal::OperandList room;
     const std::span<const Operand> operands =
         internal::check_operands(function, tensors, parts->layout.head_dim, room);
     if (operands.empty()) return;
     internal::check_positions(function, positions, operands, parts->frequencies.axes);
     if (internal::is_empty(operands)) return;
-    internal::rotate_on_cpu({.source = source,
-                             .direction = direction,
-                             .read = read,
-                             .write = write,
-                             .pairs = parts->phases.pairs,
-                             .rotary_offset = parts->layout.rotary_offset,
-                             .operands = operands,
-                             .positions = positions},
-                            options.threads);
+    internal::rotate(function, make_job(operands), options.threads, stream);
   }
 
   void rotate(std::string_view function, const Operands& tensors, const Positions& positions,
-              internal::Direction direction) const {
-    const HeadLayout& layout = parts->layout;
-    const bool forward = direction == internal::Direction::kForward;
-    run(function, tensors, positions, {.phases = &parts->phases, .cache = &parts->cache}, direction,
-        forward ? *layout.pairing : *layout.output_pairing,
-        forward ? *layout.output_pairing : *layout.pairing);
+              internal::Direction direction, const Stream& stream) const {
+    run(function, tensors, positions, stream,
+        [&](std::span<const Operand> operands) { return job(operands, positions, direction); });
   }
 };
 
@@ -79,40 +92,43 @@ Rope::Rope(Frequencies frequencies, const HeadLayout& layout, const RopeOptions&
   state_ = std::make_shared<const State>(State{std::move(parts), options});
 }
 
-void Rope::rotate(const Operands& tensors, const Positions& positions) const {
-  state_->rotate("rotate", tensors, positions, internal::Direction::kForward);
+void Rope::rotate(const Operands& tensors, const Positions& positions, Stream stream) const {
+  state_->rotate("rotate", tensors, positions, internal::Direction::kForward, stream);
 }
 
-void Rope::rotate(const ConstTensorView& in, const TensorView& out,
-                  const Positions& positions) const {
-  rotate(Operand(in, out), positions);
+void Rope::rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+                  Stream stream) const {
+  rotate(Operand(in, out), positions, stream);
 }
 
-void Rope::unrotate(const Operands& tensors, const Positions& positions) const {
-  state_->rotate("unrotate", tensors, positions, internal::Direction::kInverse);
+void Rope::unrotate(const Operands& tensors, const Positions& positions, Stream stream) const {
+  state_->rotate("unrotate", tensors, positions, internal::Direction::kInverse, stream);
 }
 
-void Rope::unrotate(const ConstTensorView& in, const TensorView& out,
-                    const Positions& positions) const {
-  unrotate(Operand(in, out), positions);
+void Rope::unrotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+                    Stream stream) const {
+  unrotate(Operand(in, out), positions, stream);
 }
 
-void Rope::adjoint(const Operands& tensors, const Positions& positions) const {
-  state_->rotate("adjoint", tensors, positions, internal::Direction::kAdjoint);
+void Rope::adjoint(const Operands& tensors, const Positions& positions, Stream stream) const {
+  state_->rotate("adjoint", tensors, positions, internal::Direction::kAdjoint, stream);
 }
 
-void Rope::adjoint(const ConstTensorView& in, const TensorView& out,
-                   const Positions& positions) const {
-  adjoint(Operand(in, out), positions);
+void Rope::adjoint(const ConstTensorView& in, const TensorView& out, const Positions& positions,
+                   Stream stream) const {
+  adjoint(Operand(in, out), positions, stream);
 }
 
-void Rope::shift(const Operands& keys, const Positions& delta) const {
+void Rope::shift(const Operands& keys, const Positions& delta, Stream stream) const {
   const Pairing pairing = *layout().output_pairing;
-  state_->run("shift", keys, delta, {.phases = &state_->parts->phases, .is_position = false},
-              internal::Direction::kForward, pairing, pairing);
+  state_->run("shift", keys, delta, stream, [&](std::span<const Operand> operands) {
+    return state_->job(operands, delta, {.phases = &state_->parts->phases, .is_position = false},
+                       internal::Direction::kForward, pairing, pairing);
+  });
 }
 
-void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions) {
+void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions,
+              Stream stream) {
   const HeadLayout& a = from.layout();
   const HeadLayout& b = to.layout();
   const Frequencies& f = from.frequencies();
@@ -124,33 +140,47 @@ void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Posi
                      a.head_dim, " and ", b.head_dim, ", rotary_offset ", a.rotary_offset, " and ",
                      b.rotary_offset);
   }
-  to.state_->run("rerotate", keys, positions,
-                 {.phases = &to.state_->parts->phases, .divisor = &from.state_->parts->phases},
-                 internal::Direction::kForward, *a.output_pairing, *b.output_pairing);
+  const internal::Source source{.phases = &to.state_->parts->phases,
+                                .divisor = &from.state_->parts->phases};
+  to.state_->run("rerotate", keys, positions, stream, [&](std::span<const Operand> operands) {
+    return to.state_->job(operands, positions, source, internal::Direction::kForward,
+                          *a.output_pairing, *b.output_pairing);
+  });
 }
 
 void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& positions,
-                    const ParameterGradients& parameters) const {
+                    const ParameterGradients& parameters, Stream stream) const {
   const Parts& parts = *state_->parts;
   const internal::GradientCall call(tensors, positions, parameters, parts.layout.head_dim,
                                     parts.frequencies);
+  if (!call.adjoints().empty()) {
+    internal::check_engine("gradient",
+                           state_->job(call.adjoints(), positions, internal::Direction::kAdjoint));
+  }
   if (call.wants_parameters()) {
-    const internal::Job forward{.source = {.phases = &parts.phases, .cache = &parts.cache},
-                                .direction = internal::Direction::kForward,
-                                .read = *parts.layout.pairing,
-                                .write = *parts.layout.output_pairing,
-                                .pairs = parts.phases.pairs,
-                                .rotary_offset = parts.layout.rotary_offset,
-                                .operands = call.inputs(),
-                                .positions = positions};
-    internal::gradient_on_cpu({.forward = forward,
-                               .tensors = call.tensors(),
-                               .frequencies = parts.frequencies,
-                               .parameters = call.parameters()},
-                              state_->options.threads);
+    const internal::Job forward =
+        state_->job(call.inputs(), positions, internal::Direction::kForward);
+    internal::gradient("gradient",
+                       {.forward = forward,
+                        .tensors = call.tensors(),
+                        .frequencies = parts.frequencies,
+                        .parameters = call.parameters()},
+                       state_->options.threads, stream);
   }
   // Last, because the gradient of the input may take the place of that of the output.
-  state_->rotate("gradient", call.adjoints(), positions, internal::Direction::kAdjoint);
+  state_->rotate("gradient", call.adjoints(), positions, internal::Direction::kAdjoint, stream);
+}
+
+std::size_t Rope::gradient_workspace(std::int64_t batch, std::int64_t tokens) const noexcept {
+  const Frequencies& f = state_->parts->frequencies;
+  return internal::gradient_workspace_on_cuda(f.pairs, f.axes, batch, tokens);
+}
+
+void Rope::cos_sin(const TensorView& cos, const TensorView& sin, const Positions& positions,
+                   Stream stream) const {
+  const Parts& parts = *state_->parts;
+  const internal::CosSinCall call(cos, sin, positions, parts.frequencies);
+  call.run({.phases = &parts.phases, .cache = &parts.cache}, state_->options.threads, stream);
 }
 
 Rope Rope::with_threads(Threads threads) const {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rope/kernel.h"
+#include "rope/dispatch.h"
 #include "rope/memory.h"
 #include "rope/validate.h"
 #include "rotary/table.h"
@@ -30,12 +30,16 @@ ConstTensorView with_batch(const ConstTensorView& view, std::string_view name) {
   return rows;
 }
 
-/// Throws unless every position is a row of the table.
+/// Throws unless every position is a row of the table. Those in device memory are not looked at.
 void check_rows(std::string_view function, const Positions& positions, std::int64_t batch,
                 std::int64_t tokens, std::int64_t rows) {
   if (positions.real_valued()) {
     internal::reject("[", function, "] positions must be whole numbers: rows of the table");
   }
+  const bool on_host = positions.view().device.type == DeviceType::kCpu &&
+                       positions.first().device.type == DeviceType::kCpu &&
+                       positions.boundaries().device.type == DeviceType::kCpu;
+  if (!on_host) return;
   internal::PositionReader reader(positions);
   const std::int64_t batches = positions.batch() < 0 ? 1 : batch;
   for (std::int64_t b = 0; b < batches; ++b) {
@@ -57,7 +61,7 @@ struct Call {
   const Threads& threads;
 
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
-           bool row_per_token, internal::Direction direction) const {
+           bool row_per_token, internal::Direction direction, const Stream& stream) const {
     internal::OperandList room;
     const std::span<const Operand> operands =
         internal::check_operands(function, tensors, layout.head_dim, room);
@@ -87,15 +91,16 @@ struct Call {
     }
     if (internal::is_empty(operands)) return;
     const bool forward = direction == internal::Direction::kForward;
-    internal::rotate_on_cpu({.source = {.table = &table, .width = width},
-                             .direction = direction,
-                             .read = forward ? *layout.pairing : *layout.output_pairing,
-                             .write = forward ? *layout.output_pairing : *layout.pairing,
-                             .pairs = pairs,
-                             .rotary_offset = layout.rotary_offset,
-                             .operands = operands,
-                             .positions = positions},
-                            threads);
+    internal::rotate(function,
+                     {.source = {.table = &table, .width = width},
+                      .direction = direction,
+                      .read = forward ? *layout.pairing : *layout.output_pairing,
+                      .write = forward ? *layout.output_pairing : *layout.pairing,
+                      .pairs = pairs,
+                      .rotary_offset = layout.rotary_offset,
+                      .operands = operands,
+                      .positions = positions},
+                     threads, stream);
   }
 };
 
@@ -112,8 +117,8 @@ TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWi
   if (cos.shape != sin.shape || cos.dtype != sin.dtype || cos.device != sin.device) {
     internal::reject("[TableRope] cos and sin must have the same shape, type and device");
   }
-  if (!is_floating_point(cos.dtype)) {
-    internal::reject("[TableRope] tables must be of a floating-point type, got ",
+  if (!is_floating_point(cos.dtype) || is_float8(cos.dtype)) {
+    internal::reject("[TableRope] tables must be of a floating-point type of 16 bits or more, got ",
                      name_of(cos.dtype));
   }
   const std::int64_t columns = cos.shape[2];
@@ -127,29 +132,29 @@ TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWi
   if (!layout_.output_pairing) layout_.output_pairing = layout_.pairing;
 }
 
-void TableRope::rotate(const Operands& tensors) const {
+void TableRope::rotate(const Operands& tensors, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, Positions::range(), true,
-                                                      internal::Direction::kForward);
+                                                      internal::Direction::kForward, stream);
 }
-void TableRope::rotate(const Operands& tensors, const Positions& positions) const {
+void TableRope::rotate(const Operands& tensors, const Positions& positions, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, positions, false,
-                                                      internal::Direction::kForward);
+                                                      internal::Direction::kForward, stream);
 }
-void TableRope::unrotate(const Operands& tensors) const {
+void TableRope::unrotate(const Operands& tensors, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, Positions::range(), true,
-                                                      internal::Direction::kInverse);
+                                                      internal::Direction::kInverse, stream);
 }
-void TableRope::unrotate(const Operands& tensors, const Positions& positions) const {
+void TableRope::unrotate(const Operands& tensors, const Positions& positions, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, positions, false,
-                                                      internal::Direction::kInverse);
+                                                      internal::Direction::kInverse, stream);
 }
-void TableRope::adjoint(const Operands& tensors) const {
+void TableRope::adjoint(const Operands& tensors, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, Positions::range(), true,
-                                                      internal::Direction::kAdjoint);
+                                                      internal::Direction::kAdjoint, stream);
 }
-void TableRope::adjoint(const Operands& tensors, const Positions& positions) const {
+void TableRope::adjoint(const Operands& tensors, const Positions& positions, Stream stream) const {
   Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, positions, false,
-                                                      internal::Direction::kAdjoint);
+                                                      internal::Direction::kAdjoint, stream);
 }
 
 }  // namespace rotary

@@ -21,6 +21,10 @@ std::string_view name_of(DType dtype) noexcept {
       return "int32";
     case DType::kInt64:
       return "int64";
+    case DType::kFloat8E4M3:
+      return "float8_e4m3";
+    case DType::kFloat8E5M2:
+      return "float8_e5m2";
   }
   return "unknown";
 }

@@ -15,6 +15,7 @@
 #include "rope/memory.h"
 #include "rope/phase.h"
 #include "rope/position_reader.h"
+#include "rotary/cuda.h"
 #include "support/message.h"
 
 namespace rotary::internal {
@@ -29,8 +30,13 @@ std::string shape_text(const ConstTensorView& view) {
   return text + "]";
 }
 
+bool is_on_host(const ConstTensorView& view) noexcept {
+  return view.device.type == DeviceType::kCpu;
+}
+
+/// Real numbers in device memory are not looked at.
 void check_finite(std::string_view function, const Positions& positions) {
-  if (!positions.real_valued()) return;
+  if (!positions.real_valued() || !is_on_host(positions.view())) return;
   PositionReader reader(positions);
   const ConstTensorView& view = positions.view();
   for (std::int64_t a = 0; a < view.shape[0]; ++a) {
@@ -54,14 +60,13 @@ void check_range(std::string_view function, const Positions& positions, std::int
              first);
     }
   };
-  if (positions.kind() == Positions::Kind::kRange) {
-    check(positions.start(), tokens);
-    for (const std::int64_t first : positions.first()) check(first, tokens);
-  } else if (positions.kind() == Positions::Kind::kPacked) {
-    const auto boundaries = positions.boundaries();
-    for (std::size_t s = 0; s < positions.first().size(); ++s) {
-      check(positions.first()[s], boundaries[s + 1] - boundaries[s]);
-    }
+  if (positions.kind() == Positions::Kind::kRange) check(positions.start(), tokens);
+  const ConstTensorView& first = positions.first();
+  if (first.data == nullptr || !is_on_host(first)) return;
+  const bool packed = positions.kind() == Positions::Kind::kPacked;
+  for (std::int64_t i = 0; i < first.shape[0]; ++i) {
+    const auto boundary = [&](std::int64_t at) { return integer_at(positions.boundaries(), at); };
+    check(integer_at(first, i), packed ? boundary(i + 1) - boundary(i) : tokens);
   }
 }
 
@@ -146,7 +151,7 @@ void check_heads(std::string_view function, BasicTensorView<Void>& view, std::in
     reject("[", function, "] the tensor must be of a floating-point type, got ",
            name_of(view.dtype));
   }
-  if (view.device.type != DeviceType::kCpu) {
+  if (!is_on_host(view) && !has_cuda()) {
     reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
   }
   check_memory(function, view);
@@ -183,9 +188,10 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
     reject("[", function, "] out must have the shape of in ", shape_text(in), ", got ",
            shape_text(out));
   }
-  if (in.dtype != out.dtype) {
-    reject("[", function, "] out must have the type of in (", name_of(in.dtype), "), got ",
-           name_of(out.dtype));
+  const bool narrows = is_float8(out.dtype) && !is_on_host(out) && in.dtype != DType::kFloat64;
+  if (in.dtype != out.dtype && !narrows) {
+    reject("[", function, "] out must have the type of in (", name_of(in.dtype),
+           "), or on CUDA a float8 type for in of up to 32 bits, got ", name_of(out.dtype));
   }
   if (in.device != out.device) reject("[", function, "] in and out must be on the same device");
   if (out.num_elements() == 0) return;
@@ -229,6 +235,13 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
   for (const Operand& given : list) {
     Operand& operand = checked.add(given);
     check_heads(function, operand.out, head_dim);
+    if (is_float8(given.in.dtype)) {
+      reject("[", function, "] float8 is for results alone, got an input of ",
+             name_of(given.in.dtype));
+    }
+    if (given.out_scale != nullptr && !is_float8(given.out.dtype)) {
+      reject("[", function, "] out_scale is for results in float8, got ", name_of(given.out.dtype));
+    }
     if (is_in_place(given)) {
       operand.in = operand.out;
       check_distinct(function, operand.out);
@@ -254,6 +267,27 @@ bool is_empty(std::span<const Operand> operands) noexcept {
                      [](const Operand& x) { return x.in.num_elements() == 0; });
 }
 
+namespace {
+
+/// One of the arrays that positions are read from.
+void check_position_memory(std::string_view function, const ConstTensorView& view,
+                           std::span<const Operand> operands) {
+  if (view.device != operands.front().in.device) {
+    reject("[", function, "] positions and tensor must be on the same device",
+           is_on_host(view) ? "; ids, first and boundaries are in host memory" : "");
+  }
+  if (view.data == nullptr && view.num_elements() > 0) {
+    reject("[", function, "] positions have no memory");
+  }
+  for (const Operand& x : operands) {
+    if (x.out.data != nullptr && may_overlap(x.out, view)) {
+      reject("[", function, "] tensors that are written must not share memory with the positions");
+    }
+  }
+}
+
+}  // namespace
+
 void check_positions(std::string_view function, const Positions& positions,
                      std::span<const Operand> operands, std::int64_t axes) {
   const ConstTensorView& tensor = operands.front().in;
@@ -269,20 +303,9 @@ void check_positions(std::string_view function, const Positions& positions,
     reject("[", function, "] positions must be given for ", tensor.shape[0], " batch rows, got ",
            positions.batch());
   }
-  if (positions.kind() == Positions::Kind::kIds) {
-    const ConstTensorView& view = positions.view();
-    if (view.device != tensor.device) {
-      reject("[", function, "] positions and tensor must be on the same device");
-    }
-    if (view.data == nullptr && view.num_elements() > 0) {
-      reject("[", function, "] positions have no memory");
-    }
-    for (const Operand& x : operands) {
-      if (x.out.data != nullptr && may_overlap(x.out, view)) {
-        reject("[", function,
-               "] tensors that are written must not share memory with the positions");
-      }
-    }
+  for (const ConstTensorView* view :
+       {&positions.view(), &positions.first(), &positions.boundaries()}) {
+    if (view->rank != 0) check_position_memory(function, *view, operands);
   }
   check_finite(function, positions);
   check_range(function, positions, tensor.shape[1]);

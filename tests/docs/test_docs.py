@@ -39,7 +39,10 @@ struct Pool {{
 [[maybe_unused]] static void example(Given given, rotary::TensorView q_given, const rotary::Rope& rope_given) {{
   [[maybe_unused]] auto [data, more, tokens, heads, position_ids, cu_seqlens] = given;
   [[maybe_unused]] const rotary::Rope& rope = rope_given;
-  [[maybe_unused]] const rotary::TensorView q = q_given, k, out, q_out, k_out;
+  [[maybe_unused]] const rotary::TensorView q = q_given, k, out, q_out, k_out, q_8bit;
+  [[maybe_unused]] const float* q_scale = nullptr;
+  [[maybe_unused]] void *q_memory = nullptr, *k_memory = nullptr, *ids_memory = nullptr;
+  [[maybe_unused]] struct SomeStream* stream = nullptr;  // stands for a cudaStream_t
   [[maybe_unused]] const rotary::ConstTensorView cos, sin;
   [[maybe_unused]] const rotary::CosSinTable per_token;
   [[maybe_unused]] const rotary::Frequencies frequencies;

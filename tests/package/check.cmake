@@ -35,7 +35,7 @@ if(WAY STREQUAL "find_package")
     endif()
   endforeach()
 elseif(WAY STREQUAL "add_subdirectory")
-  list(APPEND arguments "-DROTARY_SOURCE=${SOURCE}" -DBUILD_SHARED_LIBS=ON)
+  list(APPEND arguments "-DROTARY_SOURCE=${SOURCE}" -DBUILD_SHARED_LIBS=ON -DROTARY_CUDA=OFF)
 endif()
 
 run("${CMAKE_COMMAND}" ${arguments})

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rope/refused.h"
+#include "rotary/error.h"
 
 namespace rotary {
 namespace {
@@ -138,12 +139,38 @@ TEST_F(BadCall, Overflow) {
 
 TEST_F(BadCall, Device) {
   const Device gpu{DeviceType::kCuda, 0};
-  refused(changed(x(), [&gpu](TensorView& v) { v.device = gpu; }),
-          "this build rotates on the CPU only", "got a CUDA tensor");
-  refused(x(), changed(y(), [&gpu](TensorView& v) { v.device = gpu; }), Positions::range(),
-          "this build rotates on the CPU only");
+  const char* const rule =
+      has_cuda() ? "in and out must be on the same device" : "this build rotates on the CPU only";
+  refused(x(), changed(y(), [&gpu](TensorView& v) { v.device = gpu; }), Positions::range(), rule);
   refused(x(), changed(y(), [](TensorView& v) { v.device.index = 1; }), Positions::range(),
           "in and out must be on the same device");
+}
+
+// Where no GPU can be had, whatever the build.
+TEST_F(BadCall, NoGpu) {
+  const TensorView there = changed(x(), [](TensorView& v) { v.device = {DeviceType::kCuda, 0}; });
+  if (!has_cuda()) {
+    EXPECT_EQ(cuda_device_count(), 0);
+    refused(there, "this build rotates on the CPU only", "got a CUDA tensor");
+  } else if (cuda_device_count() == 0) {
+    try {
+      rope().rotate(there, Positions::range());
+      FAIL() << "nothing was thrown";
+    } catch (const CudaError& error) {
+      EXPECT_NE(error.code(), 0);
+      EXPECT_THAT(error.what(), testing::StartsWith("[rotate] CUDA: "));
+    }
+  }
+}
+
+TEST_F(BadCall, Float8) {
+  const auto narrow = [](TensorView& v) { v.dtype = DType::kFloat8E4M3; };
+  refused(changed(x(), narrow), "float8 is for results alone", "got an input of float8_e4m3");
+  refused(x(), changed(y(), narrow), Positions::range(), "out must have the type of in (float32)",
+          "got float8_e4m3");
+  const float scale = 1.0f;
+  expect_refused([&] { rope().rotate(Operand(x(), y(), &scale), Positions::range()); }, "rotate",
+                 "out_scale is for results in float8", "got float32");
 }
 
 TEST_F(BadCall, Memory) {

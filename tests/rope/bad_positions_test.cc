@@ -57,6 +57,10 @@ TEST_F(BadCall, PositionsElsewhere) {
           "positions and tensor must be on the same device");
   refused(Positions::ids(ConstTensorView::contiguous(nullptr, DType::kInt64, {3})),
           "positions have no memory");
+  const auto one = ConstTensorView::contiguous(ids.data(), DType::kInt64, {1}, gpu);
+  refused(Positions::range(one), "positions and tensor must be on the same device");
+  refused(Positions::packed(ConstTensorView::contiguous(ids.data(), DType::kInt64, {2}, gpu)),
+          "positions and tensor must be on the same device");
 }
 
 // A run of tokens that leaves the integers.
@@ -121,6 +125,41 @@ TEST(BadPositions, Packed) {
   expect_refused(packed({0, 3, 2}), kName, "boundaries must not fall", "got 2 after 3");
   expect_refused(packed({0, 3}, {1, 2}), kName, "first must have one entry a sequence (1)",
                  "got 2");
+}
+
+TEST(BadPositions, Rows) {
+  const std::vector<std::int32_t> values = {0, 2, 5, 9};
+  const auto row = [&values](std::int64_t size, DType dtype = DType::kInt32) {
+    return ConstTensorView::contiguous(values.data(), dtype, {size});
+  };
+  ConstTensorView apart = row(2);
+  apart.strides[0] = 2;
+  ConstTensorView negative = row(2);
+  negative.shape[0] = -2;
+  ConstTensorView nowhere = row(2);
+  nowhere.data = nullptr;
+  ConstTensorView elsewhere = row(2);
+  elsewhere.device = {DeviceType::kCuda, 0};
+  ConstTensorView table = row(4);
+  table.rank = 2;
+
+  expect_refused([&] { Positions::range(row(2, DType::kFloat32)); }, "Positions::range",
+                 "first must be a row of int32 or int64", "got float32 of rank 1");
+  expect_refused([&] { Positions::at(table); }, "Positions::at",
+                 "position must be a row of int32 or int64", "got int32 of rank 2");
+  expect_refused([&] { Positions::range(negative); }, "Positions::range",
+                 "sizes must not be negative", "got -2");
+  expect_refused([&] { Positions::range(nowhere); }, "Positions::range", "first has no memory");
+  constexpr const char* kPacked = "Positions::packed";
+  expect_refused([&] { Positions::packed(apart); }, kPacked, "boundaries must lie without gaps",
+                 "got stride 2");
+  expect_refused([&] { Positions::packed(row(3), row(3)); }, kPacked,
+                 "first must have one entry a sequence (2)", "got 3");
+  constexpr const char* kAlike = "must have the type and device of boundaries, without gaps";
+  expect_refused([&] { Positions::packed(row(3), apart); }, kPacked, kAlike);
+  expect_refused([&] { Positions::packed(row(3), elsewhere); }, kPacked, kAlike);
+  expect_refused([&] { Positions::packed_at(row(3), row(2, DType::kInt64)); },
+                 "Positions::packed_at", kAlike);
 }
 
 TEST(BadPositions, PackedAt) {

@@ -283,7 +283,7 @@ TEST_F(BadGradient, Parameters) {
   refused(good(), "share", Positions::range(), repeated);
   ParameterGradients elsewhere = positions({1, 3});
   elsewhere.positions.device = {DeviceType::kCuda, 0};
-  refused(good(), "CPU", Positions::range(), elsewhere);
+  refused(good(), "device of the tensors", Positions::range(), elsewhere);
   EXPECT_EQ(memory, std::vector<double>(8, 0.5));
 }
 

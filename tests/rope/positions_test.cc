@@ -38,6 +38,48 @@ TEST(Positions, Ranges) {
   EXPECT_EQ(Positions::range(std::span(first).first(0)).batch(), 0);
 }
 
+// The rows of int32 that attention libraries pass around mean what lists of int64 mean.
+TEST(Positions, NarrowRows) {
+  const std::vector<std::int32_t> narrow = {0, 2, 2, 5};
+  const std::vector<std::int64_t> wide = {0, 2, 2, 5};
+  const std::vector<std::int32_t> narrow_first = {7, -1, 40};
+  const std::vector<std::int64_t> wide_first = {7, -1, 40};
+  const auto boundaries = ConstTensorView::contiguous(narrow.data(), DType::kInt32, {4});
+  const auto first = ConstTensorView::contiguous(narrow_first.data(), DType::kInt32, {3});
+  const auto same = [](const Positions& a, const Positions& b, std::int64_t batch) {
+    EXPECT_EQ(a.kind(), b.kind());
+    EXPECT_EQ(a.batch(), b.batch());
+    EXPECT_EQ(a.tokens(), b.tokens());
+    EXPECT_EQ(a.step(), b.step());
+    for (std::int64_t i = 0; i < batch; ++i) {
+      for (const std::int64_t t : {4, 0, 3, 1, 2}) {
+        EXPECT_EQ(PositionReader(a).at(0, i, t).integer, PositionReader(b).at(0, i, t).integer);
+      }
+    }
+  };
+  same(Positions::packed(boundaries), Positions::packed(wide), 1);
+  same(Positions::packed(boundaries, first), Positions::packed(wide, wide_first), 1);
+  same(Positions::packed_at(boundaries, first), Positions::packed_at(wide, wide_first), 1);
+  same(Positions::range(first), Positions::range(wide_first), 3);
+  same(Positions::at(first), Positions::at(wide_first), 3);
+
+  // Every second entry.
+  ConstTensorView strided = boundaries;
+  strided.shape[0] = 2;
+  strided.strides[0] = 2;
+  EXPECT_EQ(PositionReader(Positions::range(strided)).at(0, 1, 1).integer, 3);
+}
+
+// Nothing on a device is read: such boundaries fit any number of tokens.
+TEST(Positions, RowsOnADevice) {
+  const Device gpu{DeviceType::kCuda, 0};
+  int somewhere = 0;  // stands for device memory
+  const auto rows = ConstTensorView::contiguous(&somewhere, DType::kInt32, {3}, gpu);
+  EXPECT_EQ(Positions::packed(rows).tokens(), -1);
+  EXPECT_EQ(Positions::packed(rows).batch(), -1);
+  EXPECT_EQ(Positions::range(rows).batch(), 3);
+}
+
 TEST(Positions, Ids) {
   const std::vector<float> ids = {0.0f, 1.5f, -2.5f, 3.0f, 4.0f, 5.0f};
   const Positions list = Positions::ids(ids);
