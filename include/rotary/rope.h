@@ -144,7 +144,7 @@ class Rope {
 
   /// The way back through rotate(): for each operand the gradient of its input (the adjoint), and
   /// over all of them those of the frequencies, the positions and the scale. On the CPU it
-  /// allocates when gradients of parameters are asked for: some rows of doubles for every 64 tokens.
+  /// allocates when gradients of parameters are asked for: rows of doubles for every 64 tokens.
   void gradient(std::span<const GradientOperand> tensors, const Positions& positions,
                 const ParameterGradients& parameters = {}, Stream stream = {}) const;
   void gradient(std::initializer_list<GradientOperand> tensors, const Positions& positions,
