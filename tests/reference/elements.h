@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "reference/float8.h"
 #include "rotary/tensor.h"
 #include "support/half.h"
 
@@ -26,6 +27,8 @@ class Elements {
   std::size_t size() const { return count_; }
   /// Element `offset`, aligned as the type asks.
   void* data(std::size_t offset = 0) { return bytes() + offset * size_; }
+  const void* data(std::size_t offset = 0) const { return bytes() + offset * size_; }
+  std::size_t size_in_bytes() const { return count_ * size_; }
 
   /// The bits of an element, for comparisons that forgive nothing.
   std::uint64_t bits(std::size_t i) const {
@@ -41,6 +44,9 @@ class Elements {
         return static_cast<double>(internal::from_bfloat16(load<std::uint16_t>(i)));
       case DType::kFloat32:
         return static_cast<double>(load<float>(i));
+      case DType::kFloat8E4M3:
+      case DType::kFloat8E5M2:
+        return from_float8(dtype_, load<std::uint8_t>(i));
       default:
         return load<double>(i);
     }
@@ -54,6 +60,9 @@ class Elements {
         return store(i, internal::to_bfloat16(static_cast<float>(value)));
       case DType::kFloat32:
         return store(i, static_cast<float>(value));
+      case DType::kFloat8E4M3:
+      case DType::kFloat8E5M2:
+        return store(i, to_float8(dtype_, static_cast<float>(value)));
       default:
         return store(i, value);
     }

@@ -1,0 +1,239 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rope::gradient on the GPU: against the formula as near as the CPU, the gradient of a tensor with
+// the bits of the CPU, and the same bits in every run.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cuda/device_memory.h"
+#include "rope/gradient_case.h"
+#include "rotary/rope.h"
+
+namespace rotary {
+namespace {
+
+using namespace gradient_case;  // NOLINT: it is one test in two files
+
+/// The tensors of a call on the device.
+class DeviceOperands {
+ public:
+  explicit DeviceOperands(const Tensors& host) {
+    for (std::size_t i = 0; i < host.in.size(); ++i) {
+      in.push_back(std::make_unique<DeviceTensor>(*host.in[i]));
+      grad.push_back(std::make_unique<DeviceTensor>(*host.grad[i]));
+      out.push_back(std::make_unique<DeviceTensor>(*host.out[i]));
+    }
+  }
+  std::vector<GradientOperand> list(bool with_out) const {
+    std::vector<GradientOperand> list;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      list.push_back({in[i]->view(), grad[i]->view(), with_out ? out[i]->view() : TensorView{}});
+    }
+    return list;
+  }
+  std::vector<std::unique_ptr<DeviceTensor>> in;
+  std::vector<std::unique_ptr<DeviceTensor>> grad;
+  std::vector<std::unique_ptr<DeviceTensor>> out;
+};
+
+/// What is asked for.
+struct Wanted {
+  bool frequencies = true;
+  bool positions = true;
+  bool scale = true;
+  bool tensors = true;
+};
+
+/// The gradients of the parameters on the device. Those of the positions lie in every second
+/// element, from the last to the first; what is not wanted and what lies between stays -1.
+class DeviceGradients {
+ public:
+  DeviceGradients(const Rope& rope, const Setting& s)
+      : setting_(s),
+        frequencies_(std::vector<double>(s.f.values.size(), -1.0)),
+        positions_(std::vector<double>(2 * s.positions.size(), -1.0)),
+        scale_({-1.0}),
+        workspace_(rope.gradient_workspace(kBatch, kTokens)) {
+    workspace_.fill(0xff);  // NaN, if anyone reads what nobody wrote
+  }
+
+  ParameterGradients parameters(const Wanted& wanted) const {
+    ParameterGradients p;
+    if (wanted.frequencies) p.frequencies = frequencies_.span();
+    if (wanted.positions) p.positions = view();
+    if (wanted.scale) p.scale = scale_.data();
+    p.workspace = {workspace_.data(), workspace_.size()};
+    return p;
+  }
+  Result result() const {
+    Result result{frequencies_.values(), {}, scale_.values()[0]};
+    const auto memory = positions_.values();
+    for (std::size_t i = 0; i < setting_.positions.size(); ++i) {
+      result.positions.push_back(memory[memory.size() - 1 - 2 * i]);
+      EXPECT_EQ(memory[memory.size() - 2 - 2 * i], -1.0) << "between the elements";
+    }
+    return result;
+  }
+
+ private:
+  TensorView view() const {
+    const std::int64_t rows = setting_.rows();
+    double* last = positions_.data() + 2 * setting_.positions.size() - 1;
+    if (setting_.per_batch) {
+      return {last,
+              DType::kFloat64,
+              3,
+              {setting_.axes(), kBatch, kTokens},
+              {-2 * rows * kTokens, -2 * kTokens, -2},
+              kGpu};
+    }
+    return {last, DType::kFloat64, 2, {setting_.axes(), kTokens}, {-2 * kTokens, -2}, kGpu};
+  }
+
+  const Setting& setting_;
+  DeviceList<double> frequencies_;
+  DeviceList<double> positions_;
+  DeviceList<double> scale_;
+  DeviceMemory workspace_;
+};
+
+Result run(const Rope& rope, const Setting& s, const DeviceOperands& operands,
+           const Wanted& wanted = {}) {
+  const DeviceGradients gradients(rope, s);
+  rope.gradient(operands.list(wanted.tensors), DevicePositions(s.view()),
+                gradients.parameters(wanted));
+  return gradients.result();
+}
+
+bool same(const Result& a, const Result& b) {
+  return a.frequencies == b.frequencies && a.positions == b.positions && a.scale == b.scale;
+}
+
+TEST(CudaGradient, MatchesTheFormula) {
+  for (const Setting& s : settings()) {
+    const Rope rope(s.f, s.layout());
+    for (const std::vector<DType>& types : operand_types()) {
+      const Tensors tensors(types);
+      const DeviceOperands operands(tensors);
+      const Result got = run(rope, s, operands);
+      expect_near(s, types, got, expected_of(s, tensors));
+      EXPECT_TRUE(same(run(rope, s, operands), got)) << s.name << ": bits of another run";
+      // The gradient of the tensors is that of the CPU; inputs stay.
+      rope.gradient(tensors.operands(), s.view());
+      for (std::size_t i = 0; i < tensors.in.size(); ++i) {
+        EXPECT_TRUE(operands.in[i]->untouched() && operands.grad[i]->untouched()) << s.name;
+        if (!s.f.growth.empty()) continue;
+        EXPECT_TRUE(operands.out[i]->downloaded() == tensors.out[i]->memory()) << s.name;
+      }
+    }
+  }
+}
+
+// What is asked for has the same bits whatever else is asked for, and nothing else is written.
+TEST(CudaGradient, OnlyWhatIsWanted) {
+  for (const Setting& s : settings()) {
+    const Rope rope(s.f, s.layout());
+    const Tensors tensors({DType::kBFloat16, DType::kFloat32});
+    const DeviceOperands operands(tensors);
+    const Result all = run(rope, s, operands);
+    for (unsigned set = 0; set < 16; ++set) {
+      const Wanted wanted{(set & 1) != 0, (set & 2) != 0, (set & 4) != 0, (set & 8) != 0};
+      for (const auto& out : operands.out) out->reset();
+      const Result got = run(rope, s, operands, wanted);
+      const auto kept = [](const std::vector<double>& x) {
+        return x == std::vector<double>(x.size(), -1.0);
+      };
+      EXPECT_TRUE(wanted.frequencies ? got.frequencies == all.frequencies : kept(got.frequencies));
+      EXPECT_TRUE(wanted.positions ? got.positions == all.positions : kept(got.positions));
+      EXPECT_TRUE(wanted.scale ? got.scale == all.scale : got.scale == -1.0);
+      for (const auto& out : operands.out) EXPECT_NE(out->untouched(), wanted.tensors);
+    }
+    // Without parameters no workspace is needed.
+    for (const auto& out : operands.out) out->reset();
+    rope.gradient(operands.list(true), DevicePositions(s.view()));
+    for (const auto& out : operands.out) EXPECT_FALSE(out->untouched());
+  }
+}
+
+/// Over many tokens or rows against the CPU, in units of the sum of the sizes of the terms.
+void expect_near_the_cpu(const Sizes& sizes, DType dtype, const Frequencies& f) {
+  const Rope rope(f, {.head_dim = sizes.head_dim, .pairing = Pairing::kHalf});
+  const PlacedTensor x(Layout::kContiguous, dtype, sizes, 1, 0);
+  const PlacedTensor g(Layout::kContiguous, dtype, sizes, 2, 0);
+  const DeviceTensor x_device(x);
+  const DeviceTensor g_device(g);
+  std::vector<std::int64_t> first(static_cast<std::size_t>(sizes.batch));
+  std::iota(first.begin(), first.end(), std::int64_t{-3});
+  const auto rows = static_cast<std::size_t>(sizes.batch * sizes.tokens);
+
+  std::vector<double> frequencies(f.values.size());
+  std::vector<double> positions(rows);
+  double scale = 0.0;
+  const auto view = [&](double* data, Device device) {
+    return TensorView::contiguous(data, DType::kFloat64, {1, sizes.batch, sizes.tokens}, device);
+  };
+  rope.gradient({{x.view(), g.view()}}, Positions::range(first),
+                {frequencies, view(positions.data(), {}), &scale});
+
+  const DeviceList<double> frequencies_device(std::vector<double>(frequencies.size(), -1.0));
+  const DeviceList<double> positions_device(std::vector<double>(rows, -1.0));
+  const DeviceList<double> scale_device({-1.0});
+  const DeviceMemory workspace(rope.gradient_workspace(sizes.batch, sizes.tokens));
+  const DevicePositions at(Positions::range(first));
+  std::vector<double> before;
+  for (int run = 0; run < 2; ++run) {
+    workspace.fill(0xff);
+    rope.gradient({{x_device.view(), g_device.view()}}, at,
+                  {frequencies_device.span(),
+                   view(positions_device.data(), kGpu),
+                   scale_device.data(),
+                   {workspace.data(), workspace.size()}});
+    std::vector<double> now = frequencies_device.values();
+    const auto more = positions_device.values();
+    now.insert(now.end(), more.begin(), more.end());
+    now.push_back(scale_device.values()[0]);
+    if (run == 1) {
+      ASSERT_EQ(now, before);
+    }
+    before = now;
+  }
+  // Terms are products of numbers between 1/4 and 1 and of positions and frequencies.
+  const double terms = static_cast<double>(rows) * static_cast<double>(sizes.heads);
+  const double units = 32.0 * (dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23);
+  const auto most = static_cast<double>(sizes.batch + sizes.tokens);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    ASSERT_NEAR(before[i], frequencies[i], units * terms * most) << i;
+  }
+  const auto pairs = static_cast<double>(f.pairs);
+  for (std::size_t i = 0; i < rows; ++i) {
+    ASSERT_NEAR(before[frequencies.size() + i], positions[i],
+                units * pairs * static_cast<double>(sizes.heads))
+        << i;
+  }
+  ASSERT_NEAR(before.back(), scale, units * terms * pairs);
+}
+
+TEST(CudaGradient, ManyTokensRowsAndPairs) {
+  const auto f = [](std::int64_t rotary_dim) {
+    return make_frequencies({.rotary_dim = rotary_dim, .theta = 1e4});
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    expect_near_the_cpu({2, 3001, 5, 64}, dtype, f(64));
+    expect_near_the_cpu({1, 131, 40, 128}, dtype, f(128));
+    expect_near_the_cpu({70000, 1, 1, 8}, dtype, f(6));
+    expect_near_the_cpu({1, 3, 2, 2048}, dtype, f(2048));
+    expect_near_the_cpu({1, 70000, 1, 4}, dtype, f(4));
+  }
+}
+
+}  // namespace
+}  // namespace rotary
