@@ -1,15 +1,174 @@
 #!/usr/bin/env bash
-# On a machine with a GPU and nvcc: builds the CUDA kernels, holds them to the CPU engine bit for bit,
-# and measures the ladder of versions against a copy of the same bytes.
-#
-#   scripts/gpu.sh [-D<variable>=<value> ...]
-#
-# What the kernels are meant to reach and did: docs/cuda.md.
+# On a machine with a GPU and nvcc: builds the CUDA engine, tests it, looks for bad accesses and races,
+# measures it, and keeps the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cmake --preset default -DROTARY_CUDA=ON -DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
-  -DROTARY_BUILD_TOOLS=OFF -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF -B build/gpu "$@" >/dev/null
-cmake --build build/gpu --target cuda_check cuda_ladder
-build/gpu/bin/cuda_check
-build/gpu/bin/cuda_ladder
+usage() {
+  cat <<'END'
+usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--results DIR] [--no-build] [-D<variable>=<value> ...]
+
+  --tests        every case of the table-driven test on the GPU, against the double reference and the CPU
+                 engine; every other call, graphs, streams, sizes, errors; the example of a decoding graph
+  --sanitize     a subset of the tests that starts every kernel, under compute-sanitizer: memcheck,
+                 racecheck, initcheck
+  --bench        random jobs against the CPU engine, then the ladder of kernels against a copy of the same
+                 bytes (docs/cuda.md)
+  --results DIR  where <gpu>.json and <gpu>.txt go; bench/results when all three parts are run, otherwise
+                 nowhere
+  --no-build     takes what build/gpu holds
+  -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps
+
+None of the three named: all of them. Ends with the number of parts that failed; 0 is good.
+END
+}
+
+tests=0 sanitize=0 bench=0 build=1 results='' definitions=()
+while (($#)); do
+  case $1 in
+    --tests) tests=1 ;;
+    --sanitize) sanitize=1 ;;
+    --bench) bench=1 ;;
+    --no-build) build=0 ;;
+    --results)
+      results=${2:?--results needs a folder}
+      shift
+      ;;
+    -D*) definitions+=("$1") ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+((tests + sanitize + bench)) || tests=1 sanitize=1 bench=1
+((tests + sanitize + bench < 3)) || results=${results:-bench/results}
+
+bin=build/gpu/bin
+log=build/gpu/logs
+failed=0
+parts=()  # of the JSON
+
+say() { printf '\n== %s  [%d s]\n' "$1" "$SECONDS"; }
+fail() {
+  echo "FAILED: $1"
+  failed=$((failed + 1))
+}
+need() {
+  command -v "$1" >/dev/null 2>&1 || {
+    echo "gpu.sh: $1 is not on the PATH: $2" >&2
+    exit 2
+  }
+}
+
+# What can be tested in a minute and starts every kernel: all types, packs and odd heads, positions in
+# every form, tables, gradients, 8 bits, large heads, overlapping launches.
+subset='*CudaCalls.SixteenOperands/*:*CudaCalls.MemoryThatEndsWithTheView/*'
+subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryForm/float64'
+subset+=':*CudaTable.NoRowIsNan/*:*CudaFloat8.BesideOthersAndByTable/*:*CudaFloat8.RoundsToTheNearest/*'
+subset+=':CudaGraph.ChainsThatOverlap:CudaGraph.StreamsAndThreads:CudaGradient.OnlyWhatIsWanted'
+subset+=':CudaLarge.TablesOfManyPairs'
+subset+=':*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
+
+build_all() {
+  local targets=()
+  ((tests)) && targets+=(rotary_example_decode_graph)
+  ((tests + sanitize)) && targets+=(cuda_tests)
+  ((bench)) && targets+=(cuda_check cuda_ladder)
+  say "Build: ${targets[*]}"
+  cmake --preset default -B build/gpu -DROTARY_CUDA=ON -DROTARY_GPU_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES=native \
+    -DROTARY_BUILD_TOOLS=OFF -DROTARY_BUILD_C=OFF -DROTARY_INSTALL=OFF "${definitions[@]}" >"$log/configure.log" 2>&1 ||
+    { tail -n 30 "$log/configure.log" && echo "gpu.sh: configuring failed" && exit 2; } >&2
+  cmake --build build/gpu --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}" >"$log/build.log" 2>&1 ||
+    { grep -v '^\[[0-9]*/[0-9]*\] ' "$log/build.log" | tail -n 60 && echo "gpu.sh: building failed" && exit 2; } >&2
+}
+
+run_tests() {
+  say "Tests"
+  local start=$SECONDS status=passed
+  ctest --test-dir build/gpu -L gpu -j 3 --no-tests=error --output-on-failure 2>&1 | tee "$log/tests.txt" |
+    grep -v '^ *Start ' || status=failed
+  [[ $status == passed ]] || fail "tests"
+  grep -h -E '^(calls|replays) ' build/gpu/Testing/Temporary/LastTest.log || true
+  parts+=("\"tests\": {\"result\": \"$status\", \"table_cases\": 86016, \"seconds\": $((SECONDS - start))}")
+}
+
+# A tool that finds nothing may be one that looks at nothing: it must find what is planted.
+finds_planted() {
+  ! compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/cuda_tests" --gtest_also_run_disabled_tests \
+    "--gtest_filter=CudaPlanted.*$2" >"$log/planted-$1.txt" 2>&1 && grep -q 'ERROR SUMMARY: [1-9]' "$log/planted-$1.txt"
+}
+
+run_sanitizers() {
+  local tool status start list=()
+  finds_planted memcheck OutOfBounds || fail "memcheck does not find a planted access out of bounds"
+  finds_planted initcheck Uninitialised || fail "initcheck does not find a planted read of nothing"
+  for tool in memcheck racecheck initcheck; do
+    say "compute-sanitizer $tool"
+    status=passed
+    start=$SECONDS
+    compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 "$bin/cuda_tests" --gtest_brief=1 \
+      "--gtest_filter=$subset" >"$log/$tool.txt" 2>&1 || status=failed
+    grep -E 'tests ran|PASSED|FAILED|SUMMARY|RACECHECK' "$log/$tool.txt" || true
+    if [[ $status == failed ]]; then
+      head -n 60 "$log/$tool.txt"
+      fail "$tool"
+    fi
+    list+=("\"$tool\": {\"result\": \"$status\", \"seconds\": $((SECONDS - start))}")
+  done
+  parts+=("\"sanitizer\": {$(join "${list[@]}")}")
+}
+
+run_bench() {
+  say "Random jobs against the CPU engine"
+  "$bin/cuda_check" | tee "$log/check.txt" || fail "random jobs"
+  say "The ladder"
+  "$bin/cuda_ladder" "$log/ladder.jsonl" | tee "$log/ladder.txt" || fail "ladder"
+  parts+=("\"bench\": [
+$(sed '$!s/$/,/; s/^/    /' "$log/ladder.jsonl")
+  ]")
+}
+
+join() {
+  local IFS=,
+  local all=$*
+  echo "${all//,\"/, \"}"
+}
+
+gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader -i 0; }
+
+# <gpu>.txt is what the programs printed, <gpu>.json the same for programs.
+write_results() {
+  local name commit part text=()
+  name=$(gpu name | tr 'A-Z ' 'a-z-')
+  commit=${ROTARY_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}
+  mkdir -p "$results"
+  {
+    printf '{\n  "gpu": "%s", "driver": "%s",\n' "$(gpu name)" "$(gpu driver_version)"
+    printf '  "nvcc": "%s", "commit": "%s"' "$(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')" "$commit"
+    for part in "${parts[@]}"; do printf ',\n  %s' "$part"; done
+    printf '\n}\n'
+  } >"$results/$name.json"
+  for part in check ladder; do
+    [[ ! -s $log/$part.txt ]] || ((bench == 0)) || text+=("$log/$part.txt")
+  done
+  ((${#text[@]} == 0)) || cat "${text[@]}" >"$results/$name.txt"
+  echo "Kept: $results/$name.json${text:+ and $results/$name.txt}"
+}
+
+need nvidia-smi "this wants a machine with a GPU"
+need nvcc "this wants the CUDA toolkit"
+((sanitize == 0)) || need compute-sanitizer "it comes with the CUDA toolkit"
+mkdir -p "$log"
+((build == 0)) || build_all
+((tests == 0)) || run_tests
+((sanitize == 0)) || run_sanitizers
+((bench == 0)) || run_bench
+[[ -z $results ]] || write_results
+printf '\n%s (%d s)\n' "$( ((failed)) && echo "$failed parts failed, see above." || echo "All parts passed.")" "$SECONDS"
+exit "$failed"
