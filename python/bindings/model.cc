@@ -1,0 +1,104 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Models, and a rope in words: table, chart and sentences of the command `rotary inspect`.
+#include "rotary/model.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/convert.h"
+#include "bindings/parts.h"
+#include "tools/chart.h"
+#include "tools/describe.h"
+#include "tools/rope_json.h"
+#include "tools/terminal.h"
+#include "tools/wavelengths.h"
+
+namespace rotary::python {
+namespace {
+
+template <typename Read>
+nb::object read(Read make) {
+  Model model;
+  {
+    const nb::gil_scoped_release release;
+    model = make();
+  }
+  return to_python(model);
+}
+
+/// Which of the ropes Model::rope() would give.
+std::int64_t rope_index(const std::vector<std::string>& names, const std::string& name) {
+  Model model;
+  for (const std::string& each : names) model.ropes.emplace_back().name = each;
+  return &model.rope(name) - model.ropes.data();
+}
+
+/// Everything that `rotary inspect` says about a rope, as a dict of plain values.
+nb::dict describe_rope(nb::handle given, std::int64_t context, std::size_t columns) {
+  const ModelRope rope = model_rope_of(given);
+  const Frequencies frequencies = rope.make_frequencies(context);
+  const std::vector<cli::PairWave> waves = cli::pair_waves(rope, frequencies);
+  const cli::Terminal terminal{.columns = columns, .colour = false, .unicode = true};
+
+  nb::list rows;
+  for (const cli::Row& row : cli::describe(rope, frequencies, context)) {
+    rows.append(nb::make_tuple(cli::printable(row.name), cli::printable(row.value),
+                               cli::printable(row.words)));
+  }
+  nb::list lengths;
+  nb::list unscaled;
+  nb::list axes;
+  for (const cli::PairWave& wave : waves) {
+    lengths.append(wave.length);
+    unscaled.append(wave.unscaled);
+    axes.append(wave.axis);
+  }
+  nb::dict result;
+  result["rows"] = rows;
+  result["chart"] = cli::draw_chart(waves, rope.axes, rope.context.trained, terminal);
+  result["sentences"] = cli::explain_waves(waves, rope.context.trained);
+  result["wavelengths"] = lengths;
+  result["unscaled_wavelengths"] = unscaled;
+  result["axes"] = axes;
+  result["json"] = cli::to_text(cli::rope_json(rope, frequencies, context));
+  return result;
+}
+
+}  // namespace
+
+void add_model(nb::module_& m) {
+  m.def(
+      "read_model",
+      [](const std::filesystem::path& path) { return read([&] { return Model::read(path); }); },
+      nb::arg("path"), nb::sig("def read_model(path: str | os.PathLike[str]) -> typing.Any"));
+  m.def(
+      "model_from_config",
+      [](const std::string& json, const std::string& source) {
+        return read([&] { return Model::from_config(json, source); });
+      },
+      nb::arg("json"), nb::arg("source"),
+      nb::sig("def model_from_config(json: str, source: str) -> typing.Any"));
+  m.def(
+      "model_from_gguf",
+      [](const nb::bytes& bytes, const std::string& source) {
+        const std::string_view view(bytes.c_str(), bytes.size());
+        return read([&] { return Model::from_gguf(view, source); });
+      },
+      nb::arg("data"), nb::arg("source"),
+      nb::sig("def model_from_gguf(data: bytes, source: str) -> typing.Any"));
+  m.def("rope_index", &rope_index, nb::arg("names"), nb::arg("name"));
+  m.def("known_model_types", &known_model_types);
+  m.def("describe_rope", &describe_rope, nb::arg("rope"), nb::arg("context"), nb::arg("columns"),
+        nb::sig("def describe_rope(rope: object, context: int, columns: int) -> "
+                "dict[str, typing.Any]"));
+}
+
+}  // namespace rotary::python

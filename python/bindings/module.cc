@@ -1,0 +1,26 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// rotary._core: converts and calls; the library checks, and the package around it has the names
+// that people use.
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/parts.h"
+#include "rotary/cpu.h"
+#include "rotary/cuda.h"
+#include "rotary/version.h"
+
+NB_MODULE(_core, m) {
+  rotary::python::add_errors(m);
+  rotary::python::add_frequencies(m);
+  rotary::python::add_positions(m);
+  rotary::python::add_rope(m);
+  rotary::python::add_model(m);
+
+  m.attr("version") = ROTARY_VERSION_STRING;
+  m.def("cpu_target", &rotary::cpu_target, "Instructions that the CPU engine uses: \"AVX3\", ...");
+  m.def("cpu_targets", &rotary::cpu_targets, "Those that this machine can run, best first.");
+  m.def("has_cuda", &rotary::has_cuda, "Whether this build holds the CUDA engine.");
+  m.def("cuda_device_count", &rotary::cuda_device_count, "GPUs that can be used.");
+}

@@ -1,0 +1,17 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The parts of the module rotary._core, one file each.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace rotary::python {
+
+void add_errors(nanobind::module_& m);
+void add_frequencies(nanobind::module_& m);
+void add_positions(nanobind::module_& m);
+void add_rope(nanobind::module_& m);
+void add_model(nanobind::module_& m);
+
+}  // namespace rotary::python

@@ -1,0 +1,67 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Rotary position embeddings for every model: exact, fast, on the arrays you have.
+
+rope = rotary.Rope.from_pretrained("Qwen2.5-7B/")     # or config.json, a .gguf, a dict
+q, k = rope.rotate(q, k, positions=4096)              # NumPy, PyTorch, CuPy, JAX
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._core import Positions, cpu_target, cpu_targets, cuda_device_count, has_cuda
+from ._core import version as __version__
+from .analysis import decay, relative_scores, wavelengths
+from .errors import CudaError, IoError
+from .inspection import Inspection, inspect
+from .layout import Cache, HeadLayout, Pairing, Precision
+from .model import ContextLength, Model, ModelRope, known_model_types
+from .positions import at, packed, packed_at, positions, ranges
+from .recipe import (
+    Axial,
+    AxisMap,
+    Divisors,
+    DynamicNtk,
+    Learnable,
+    Linear,
+    Llama3,
+    LongRope,
+    Mixed,
+    Mrope,
+    Ntk,
+    NtkAlpha,
+    OneAxis,
+    Plain,
+    Proportional,
+    ReceptiveField,
+    Recipe,
+    Scaling,
+    Xpos,
+    Yarn,
+    YarnPaper,
+    YarnWalkthrough,
+)
+from .rope import Frequencies, Rope, depends_on_context, make_frequencies
+
+if TYPE_CHECKING:
+    from . import plot
+
+__all__ = [
+    "Axial", "AxisMap", "Cache", "ContextLength", "CudaError", "Divisors", "DynamicNtk",
+    "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable", "Linear", "Llama3",
+    "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis", "Pairing",
+    "Plain", "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope",
+    "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__", "at", "cpu_target",
+    "cpu_targets", "cuda_device_count", "decay", "depends_on_context", "has_cuda", "inspect",
+    "known_model_types", "make_frequencies", "packed", "packed_at", "plot", "positions", "ranges",
+    "relative_scores", "wavelengths",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plot":  # only then: it needs matplotlib
+        import importlib
+
+        return importlib.import_module("rotary.plot")
+    raise AttributeError(f"module 'rotary' has no attribute {name!r}")

@@ -1,0 +1,642 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The rotation itself.
+
+    rope = rotary.Rope(head_dim=128, theta=5e5, pairing="half")
+    q, k = rope.rotate(q, k, positions=4096)   # new arrays; q is [tokens, heads, 128]
+    rope.rotate_(q, k, positions=4096)         # in place
+
+Each pair (x, y) is multiplied by the complex number z = scale * e^(i phase):
+    (x, y) -> scale * (x cos - y sin, x sin + y cos)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from . import _core
+from ._arrays import library_of, stream_handle
+from .layout import Cache, HeadLayout, Pairing, Precision
+from .model import ModelLike, load_model
+from .positions import PositionsLike, distances
+from .positions import positions as to_positions
+from .recipe import AxisMap, OneAxis, Plain, Recipe, Scaling
+
+Array = TypeVar("Array")
+Frequencies = _core.Frequencies
+
+_Call = Callable[[tuple[Any, ...], Any, _core.Positions, int], None]
+
+
+def _frequencies(
+    values: Any, scale: float, softmax_scale: float, growth: Any, growth_origin: float
+) -> Frequencies:
+    return Frequencies(
+        values, scale=scale, softmax_scale=softmax_scale, growth=growth, growth_origin=growth_origin
+    )
+
+
+def make_frequencies(recipe: Recipe, context: int = 0) -> Frequencies:
+    """Fills the matrix by the recipe. `context` is the number of positions in use, for the recipes
+    that depend on it; 0 means the length the model was trained for."""
+    return _core.make_frequencies(recipe, context)
+
+
+def depends_on_context(recipe: Recipe) -> bool:
+    """True when the recipe gives different frequencies for different `context`."""
+    return _core.depends_on_context(recipe)
+
+
+class Rope:
+    """An immutable rotation: make it once, use it from any number of threads.
+
+    Tensors are [tokens, heads, head_dim] or [batch, tokens, heads, head_dim] with any strides, of
+    float32, float64, bfloat16 or float16: arrays of NumPy, PyTorch, CuPy, JAX or anything else that
+    speaks DLPack. They are never copied. float64 is computed in float64, the others in float32,
+    rounded once. Tensors of one call share batch and tokens; heads and types may differ.
+
+    Calls take `positions` as rotary.positions explains them, and for tensors on CUDA a `stream` (of
+    PyTorch or CuPy, or a number), else they run on the library's current one. One tensor gives one
+    result, several give a tuple. ValueError, before anything is written, if something does not fit.
+    """
+
+    __slots__ = ("_cache", "_core", "_precision", "_threads")
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        theta: float,
+        pairing: Pairing,
+        rotary_dim: int | None = None,
+        rotary_offset: int = 0,
+        output_pairing: Pairing | None = None,
+        scaling: Scaling | None = None,
+        axes: AxisMap | None = None,
+        context: int = 0,
+        ladder_dim: int = 0,
+        turn: Any = "forward",
+        gain: float = 1.0,
+        precision: Precision = "exact",
+        cache: Cache | None = None,
+        threads: int = 0,
+    ) -> None:
+        """A rope from numbers: see Recipe for the ladder, HeadLayout for the head.
+
+        rotary_dim None: the whole head. threads 0: as many as OpenMP would use; 1: the calling
+        thread alone. The pairing has no default: a wrong guess gives fluent nonsense, never an
+        error."""
+        recipe = Recipe(
+            rotary_dim=head_dim if rotary_dim is None else rotary_dim,
+            theta=theta,
+            ladder_dim=ladder_dim,
+            scaling=Plain() if scaling is None else scaling,
+            axes=OneAxis() if axes is None else axes,
+            turn=turn,
+            gain=gain,
+        )
+        layout = HeadLayout(head_dim, rotary_offset, pairing, output_pairing)
+        self._make(_core.make_frequencies(recipe, context), layout, precision, cache, threads)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: ModelLike,
+        rope: str = "",
+        *,
+        context: int = 0,
+        precision: Precision = "exact",
+        cache: Cache | None = None,
+        threads: int = 0,
+    ) -> Rope:
+        """The rope of a model: a config.json, a model folder or a .gguf file by its path, the dict
+        of a config, or a config of transformers. `rope` names one of several; see inspect()."""
+        return (
+            load_model(model)
+            .rope(rope)
+            .make_rope(context, precision=precision, cache=cache, threads=threads)
+        )
+
+    @classmethod
+    def from_frequencies(
+        cls,
+        frequencies: Frequencies | Any,
+        *,
+        layout: HeadLayout,
+        precision: Precision = "exact",
+        cache: Cache | None = None,
+        threads: int = 0,
+    ) -> Rope:
+        """A rope from a matrix [pairs, axes] of radians per unit of position."""
+        if not isinstance(frequencies, Frequencies):
+            values = np.asarray(frequencies, np.float64)
+            frequencies = Frequencies(values[:, None] if values.ndim == 1 else values)
+        rope = cls.__new__(cls)
+        rope._make(frequencies, layout, precision, cache, threads)
+        return rope
+
+    def _make(
+        self,
+        frequencies: Frequencies,
+        layout: HeadLayout,
+        precision: Precision,
+        cache: Cache | None,
+        threads: int,
+    ) -> None:
+        self._precision: Precision = precision
+        self._cache = cache or Cache()
+        self._threads = threads
+        self._core = _core.Rope(frequencies, layout, (precision, self._cache, threads))
+
+    # ---- What it is -----------------------------------------------------------------------------
+
+    @property
+    def frequencies(self) -> Frequencies:
+        """The matrix [pairs, axes] that defines the rotation, with its factors."""
+        return self._core.frequencies
+
+    @property
+    def layout(self) -> HeadLayout:
+        """With output_pairing filled in."""
+        layout: HeadLayout = self._core.layout
+        return layout
+
+    @property
+    def precision(self) -> Precision:
+        return self._precision
+
+    @property
+    def cache(self) -> Cache:
+        return self._cache
+
+    @property
+    def threads(self) -> int:
+        return self._threads
+
+    def with_threads(self, threads: int) -> Rope:
+        """The same rotation on so many threads."""
+        return self._with(self.frequencies, threads)
+
+    def with_inverse_growth(self) -> Rope:
+        """The rope for the other side of a score: xPos lets queries grow and keys shrink."""
+        return self._with(self.frequencies.with_inverse_growth(), self.threads)
+
+    def _with(self, frequencies: Frequencies, threads: int) -> Rope:
+        return Rope.from_frequencies(
+            frequencies,
+            layout=self.layout,
+            precision=self.precision,
+            cache=self.cache,
+            threads=threads,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.frequencies, self.layout, self.precision, self.cache, self.threads)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rope):
+            return NotImplemented
+        return self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((self.frequencies.values.tobytes(), self.layout))
+
+    def __repr__(self) -> str:
+        f, layout = self.frequencies, self.layout
+        parts = [f"head_dim={layout.head_dim}", f"rotary_dim={f.rotary_dim}"]
+        parts.append(f"pairing={layout.pairing!r}")
+        parts += [f"axes={f.axes}"] if f.axes > 1 else []
+        parts += [f"scale={f.scale:.6g}"] if f.scale != 1 else []
+        return f"Rope({', '.join(parts)})"
+
+    # ---- The calls ------------------------------------------------------------------------------
+
+    @overload
+    def rotate(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def rotate(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def rotate(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Rotates into new arrays, or into `out`: an array or a tuple of them."""
+        at = to_positions(positions, stream=_number(stream))
+        return _new(self._core.rotate, tensors, at, stream, out=out)
+
+    @overload
+    def rotate_(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def rotate_(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def rotate_(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Any:
+        """Rotates in place, and gives back what it was given."""
+        at = to_positions(positions, stream=_number(stream))
+        return _in_place(self._core.rotate, tensors, at, stream)
+
+    @overload
+    def unrotate(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def unrotate(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def unrotate(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """The true inverse, scale included: reads the output pairing, writes the input pairing."""
+        at = to_positions(positions, stream=_number(stream))
+        return _new(self._core.unrotate, tensors, at, stream, out=out)
+
+    @overload
+    def unrotate_(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def unrotate_(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def unrotate_(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Any:
+        """unrotate() in place."""
+        at = to_positions(positions, stream=_number(stream))
+        return _in_place(self._core.unrotate, tensors, at, stream)
+
+    @overload
+    def adjoint(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def adjoint(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def adjoint(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """The transpose: turns the gradient of the output into the gradient of the input."""
+        at = to_positions(positions, stream=_number(stream))
+        return _new(self._core.adjoint, tensors, at, stream, out=out)
+
+    @overload
+    def adjoint_(
+        self,
+        tensor: Array,
+        /,
+        *,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def adjoint_(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def adjoint_(
+        self,
+        *tensors: Any,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Any:
+        """adjoint() in place."""
+        at = to_positions(positions, stream=_number(stream))
+        return _in_place(self._core.adjoint, tensors, at, stream)
+
+    @overload
+    def shift(
+        self,
+        tensor: Array,
+        /,
+        *,
+        delta: PositionsLike,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def shift(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        delta: PositionsLike,
+        out: Any = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def shift(
+        self,
+        *tensors: Any,
+        delta: PositionsLike,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Moves rotated keys: those rotated for position p become those of p + delta.
+
+        A number is one distance for all tokens, rotary.at(deltas) one a batch row, an array one a
+        token. Applies no scale, so that shifts can follow each other without drift."""
+        at = distances(delta, stream=_number(stream))
+        return _new(self._core.shift, tensors, at, stream, out=out)
+
+    @overload
+    def shift_(
+        self,
+        tensor: Array,
+        /,
+        *,
+        delta: PositionsLike,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def shift_(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        delta: PositionsLike,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def shift_(
+        self,
+        *tensors: Any,
+        delta: PositionsLike,
+        stream: Any = None,
+    ) -> Any:
+        """shift() in place."""
+        at = distances(delta, stream=_number(stream))
+        return _in_place(self._core.shift, tensors, at, stream)
+
+    @overload
+    def rerotate(
+        self,
+        tensor: Array,
+        /,
+        *,
+        to: Rope,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def rerotate(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        to: Rope,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def rerotate(
+        self,
+        *tensors: Any,
+        to: Rope,
+        positions: PositionsLike = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Changes the recipe of keys that this rope rotated at `positions` to that of `to`.
+
+        One multiplication by z_to / z_from, without going back through the unrotated keys."""
+        at = to_positions(positions, stream=_number(stream))
+        return _new(_rerotation(self, to), tensors, at, stream, out=out)
+
+    @overload
+    def rerotate_(
+        self,
+        tensor: Array,
+        /,
+        *,
+        to: Rope,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Array: ...
+    @overload
+    def rerotate_(
+        self,
+        tensor: Array,
+        second: Array,
+        /,
+        *more: Array,
+        to: Rope,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+    def rerotate_(
+        self,
+        *tensors: Any,
+        to: Rope,
+        positions: PositionsLike = None,
+        stream: Any = None,
+    ) -> Any:
+        """rerotate() in place."""
+        at = to_positions(positions, stream=_number(stream))
+        return _in_place(_rerotation(self, to), tensors, at, stream)
+
+    def cos_sin(
+        self,
+        positions: PositionsLike = None,
+        *,
+        tokens: int | None = None,
+        batch: int | None = None,
+        dtype: str = "float32",
+        like: Any = None,
+        stream: Any = None,
+    ) -> tuple[Any, Any]:
+        """cos and sin of every token, times the scale, as rotate() uses them: [tokens, pairs], or
+        [batch, tokens, pairs] where batch rows differ; rounded once to `dtype`.
+
+        `tokens` and `batch` are needed where the positions do not tell (ranges). The arrays are of
+        the kind of `like`, else of the positions where those are an array, else of NumPy."""
+        if like is None:
+            like = positions if hasattr(positions, "__dlpack__") else np.empty(0)
+        at = to_positions(positions, stream=_number(stream))
+        rows = at.tokens if tokens is None else tokens
+        if rows is None:
+            raise ValueError("[cos_sin] tokens must be given for positions that fit any number")
+        sets = at.batch if batch is None else batch
+        shape = [*([] if sets is None else [sets]), rows, self.frequencies.pairs]
+        library = library_of(like)
+        cos, sin = library.empty(shape, dtype, like), library.empty(shape, dtype, like)
+
+        def call(ins: tuple[Any, ...], _: Any, where: _core.Positions, handle: int) -> None:
+            self._core.cos_sin(ins[0], ins[1], where, handle)
+
+        _run(call, (cos, sin), None, at, stream)
+        return library.finish(cos), library.finish(sin)
+
+
+# ---- How a call is made -------------------------------------------------------------------------
+
+
+def _restore(
+    frequencies: Frequencies, layout: HeadLayout, precision: Precision, cache: Cache, threads: int
+) -> Rope:
+    return Rope.from_frequencies(
+        frequencies, layout=layout, precision=precision, cache=cache, threads=threads
+    )
+
+
+def _number(stream: Any) -> int | None:
+    return None if stream is None else stream_handle(stream)
+
+
+def _rerotation(source: Rope, target: Rope) -> _Call:
+    def call(ins: tuple[Any, ...], outs: Any, at: _core.Positions, stream: int) -> None:
+        _core.rerotate(ins, outs, source._core, target._core, at, stream)
+
+    return call
+
+
+def _new(call: _Call, tensors: Sequence[Any], at: _core.Positions, stream: Any, out: Any) -> Any:
+    """Out of place, into arrays of the same kinds, or into those given."""
+    if out is None:
+        libraries = [library_of(x) for x in tensors]
+        made = [library.empty_like(x) for library, x in zip(libraries, tensors)]
+        _run(call, tensors, made, at, stream)
+        return _one_or_all([library.finish(x) for library, x in zip(libraries, made)])
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    _run(call, tensors, outs, at, stream)
+    for x in outs:
+        library_of(x).after_write(x)
+    return out
+
+
+def _in_place(call: _Call, tensors: Sequence[Any], at: _core.Positions, stream: Any) -> Any:
+    _run(call, tensors, None, at, stream)
+    for x in tensors:
+        library_of(x).after_write(x)
+    return _one_or_all(tensors)
+
+
+def _one_or_all(arrays: Sequence[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _run(
+    call: _Call,
+    tensors: Sequence[Any],
+    outs: Sequence[Any] | None,
+    at: _core.Positions,
+    stream: Any,
+) -> None:
+    """Hands memory over and calls, on the stream and the device of the first tensor."""
+    if not tensors:
+        raise TypeError("at least one tensor is needed")
+    first = tensors[0]
+    library = library_of(first)
+    number = _number(stream)
+    if not library.is_cuda(first):
+        call(*_exported(tensors, outs, None), at, 0)
+        return
+    with library.on_device(first):
+        handle = library.current_stream(first) if number is None else number
+        call(*_exported(tensors, outs, number), at, handle)
+
+
+def _exported(
+    tensors: Sequence[Any], outs: Sequence[Any] | None, stream: int | None
+) -> tuple[tuple[Any, ...], Any]:
+    def all_of(arrays: Sequence[Any], write: bool) -> tuple[Any, ...]:
+        return tuple(library_of(x).export(x, stream, write) for x in arrays)
+
+    if outs is None:
+        return all_of(tensors, True), None
+    return all_of(tensors, False), all_of(outs, True)
