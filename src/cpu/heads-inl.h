@@ -28,23 +28,48 @@
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// Asks for the memory of a head that comes soon. Prefetchers of x86 stop at the end of a page and
-/// follow the two halves of a head less well than one stream; 5 KiB ahead was the best of 1 to 16.
-template <Locality kLocality, typename Storage>
-HWY_INLINE void prefetch(const Storage* in, std::int64_t pairs) {
-  if constexpr (kLocality == Locality::kFar && HWY_ARCH_X86) {
-    constexpr std::int64_t kAhead = 5120;
+/// What is asked for ahead of time: nothing, memory to read, memory to read and write.
+enum class Ahead : std::uint8_t { kNothing, kReads, kWrites };
+
+/// Asking for a line to write spares asking again when it is written. Every machine with AVX-512
+/// knows how; Highway has no name for it.
+template <Ahead kAhead>
+HWY_INLINE void prefetch_line(const char* line) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && !HWY_COMPILER_MSVC
+  if constexpr (kAhead == Ahead::kWrites) {
+    asm volatile("prefetchw %0" : : "m"(*line));
+    return;
+  }
+#endif
+  hwy::Prefetch(line);
+}
+
+/// Asks for memory that comes soon. Prefetchers of x86 stop at the end of a page and follow the two
+/// halves of a head less well than one stream; 5 KiB ahead was the best of 1 to 16.
+template <Ahead kAhead, typename Storage>
+HWY_INLINE void prefetch(const Storage* in, std::int64_t bytes) {
+  if constexpr (kAhead != Ahead::kNothing && HWY_ARCH_X86) {
+    constexpr std::int64_t kDistance = 5120;
     constexpr std::int64_t kLine = 64;
-    const char* from = reinterpret_cast<const char*>(in) + kAhead;
-    const std::int64_t bytes = 2 * pairs * static_cast<std::int64_t>(sizeof(Storage));
-    for (std::int64_t at = 0; at < bytes; at += kLine) hwy::Prefetch(from + at);
+    const char* from = reinterpret_cast<const char*>(in) + kDistance;
+    for (std::int64_t at = 0; at < bytes; at += kLine) prefetch_line<kAhead>(from + at);
   }
 }
 
+/// Of kCount columns.
+template <class Turn, std::size_t kCount, Ahead kAhead, class D>
+HWY_INLINE void prefetch_columns(D /*d*/, const typename Turn::Storage* in, std::int64_t pairs) {
+  constexpr std::size_t kElements = kCount * kMaxLanes<D> * Turn::kColumn;
+  constexpr auto kBytes = static_cast<std::int64_t>(kElements * sizeof(*in));
+  prefetch<kAhead>(in, kBytes);
+  if constexpr (Turn::kParts == 2) prefetch<kAhead>(in + pairs, kBytes);
+}
+
 /// Columns of the table from element i on, held in registers for all heads.
-template <class Turn, Locality kLocality, class D, std::size_t... kColumns>
-void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typename Turn::T>& row,
-                  std::int64_t i, std::index_sequence<kColumns...> /*columns*/) {
+template <class Turn, Ahead kAhead, class D, std::size_t... kColumns>
+HWY_INLINE void turn_columns(D d, const Slices<typename Turn::Storage> a,
+                             const Row<typename Turn::T>& row, std::int64_t i,
+                             std::index_sequence<kColumns...> /*columns*/) {
   using V = hn::Vec<D>;
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   const typename Turn::template Table<V> z[] = {
@@ -52,7 +77,7 @@ void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typena
   const auto* in = a.in + i;
   auto* out = a.out + i;
   for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
-    prefetch<kLocality>(in, a.pairs);
+    prefetch_columns<Turn, sizeof...(kColumns), kAhead>(d, in, a.pairs);
     const typename Turn::template Data<V> data[] = {
         Turn::load(d, in + static_cast<std::int64_t>(kColumns) * width, a.pairs)...};
     (Turn::store(d, z[kColumns], data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
@@ -61,23 +86,23 @@ void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typena
   }
 }
 
-template <class Turn, std::size_t kCount, Locality kLocality, class D>
+template <class Turn, std::size_t kCount, Ahead kAhead, class D>
 void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typename Turn::T>& row,
                   std::int64_t i) {
-  turn_columns<Turn, kLocality>(d, a, row, i, std::make_index_sequence<kCount>());
+  turn_columns<Turn, kAhead>(d, a, row, i, std::make_index_sequence<kCount>());
 }
 
 /// The elements from i to `end` that fill columns of this tag, up to kMost of them at a time;
 /// returns where it stopped.
-template <class Turn, std::size_t kMost, Locality kLocality, class D>
+template <class Turn, std::size_t kMost, Ahead kAhead, class D>
 std::int64_t turn_near(D d, const Slices<typename Turn::Storage>& a,
                        const Row<typename Turn::T>& row, std::int64_t i, std::int64_t end) {
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   if constexpr (kMost >= 4) {
-    for (; i + 4 * width <= end; i += 4 * width) turn_columns<Turn, 4, kLocality>(d, a, row, i);
-    for (; i + 2 * width <= end; i += 2 * width) turn_columns<Turn, 2, kLocality>(d, a, row, i);
+    for (; i + 4 * width <= end; i += 4 * width) turn_columns<Turn, 4, kAhead>(d, a, row, i);
+    for (; i + 2 * width <= end; i += 2 * width) turn_columns<Turn, 2, kAhead>(d, a, row, i);
   }
-  for (; i + width <= end; i += width) turn_columns<Turn, 1, kLocality>(d, a, row, i);
+  for (; i + width <= end; i += width) turn_columns<Turn, 1, kAhead>(d, a, row, i);
   return i;
 }
 
@@ -96,7 +121,7 @@ HWY_INLINE void turn_head(D d, const Row<typename Turn::T>& row, std::int64_t i,
 }
 
 /// The same as turn_near, head after head: whole lines of memory are used before the next.
-template <class Turn, class D>
+template <class Turn, Ahead kAhead, class D>
 std::int64_t turn_far(D d, const Slices<typename Turn::Storage>& a,
                       const Row<typename Turn::T>& row, std::int64_t begin, std::int64_t end) {
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
@@ -104,7 +129,7 @@ std::int64_t turn_far(D d, const Slices<typename Turn::Storage>& a,
   const auto* in = a.in;
   auto* out = a.out;
   for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
-    prefetch<Locality::kFar>(in, a.pairs);
+    prefetch<kAhead>(in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
     std::int64_t i = begin;
     for (; i + 4 * width <= stop; i += 4 * width) {
       turn_head<Turn>(d, row, i, in, out, a.pairs, std::make_index_sequence<4>());
@@ -135,40 +160,54 @@ void turn_rest(const Slices<typename E::Storage>& a, const Row<typename E::Compu
 }
 
 /// One pairing, elements next to each other. Whole vectors first, then blocks, then the rest.
-template <class Turn, class Tail, Pairing kPairing>
-void turn_same(const Slices<typename Turn::Storage>& a, const Row<typename Turn::T>& row,
-               Locality locality) {
+template <class Turn, class Tail, Pairing kPairing, Ahead kAhead>
+void turn_same(const Heads& heads, const Row<typename Turn::T>& row) {
   using T = typename Turn::T;
+  const Slices<typename Turn::Storage> a = heads.as<typename Turn::Storage>();
   std::int64_t i = 0;
   if constexpr (kHasBlocks) {
     const FullTag<T> full;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(full));
     const std::int64_t width = Turn::kColumn * lanes;
     const std::int64_t end = Turn::end(a.pairs);
-    if constexpr (kPairing == Pairing::kInterleaved && sizeof(T) * kMaxLanes<FullTag<T>> == 64) {
-      if (end == 8 * width) {  // there are 32 registers of this size: enough for the whole row
-        locality == Locality::kNear ? turn_columns<Turn, 8, Locality::kNear>(full, a, row, i)
-                                    : turn_columns<Turn, 8, Locality::kFar>(full, a, row, i);
-        return;
-      }
-    }
-    if (locality == Locality::kNear) {
-      i = turn_near<Turn, 4, Locality::kNear>(full, a, row, i, end);
-    } else if (end <= 4 * width) {
-      i = turn_near<Turn, 4, Locality::kFar>(full, a, row, i, end);
+    if (kAhead == Ahead::kNothing || end <= 4 * width) {
+      i = turn_near<Turn, 4, kAhead>(full, a, row, i, end);
     } else {
-      i = turn_far<Turn>(full, a, row, i, end);
+      i = turn_far<Turn, kAhead>(full, a, row, i, end);
     }
     if constexpr (kMaxLanes<FullTag<T>> > kMaxLanes<BlockTag<T>>) {
-      i = turn_near<Tail, 1, Locality::kNear>(BlockTag<T>(), a, row, i, end);
+      i = turn_near<Tail, 1, Ahead::kNothing>(BlockTag<T>(), a, row, i, end);
     }
   }
   turn_rest<typename Turn::Element, kPairing>(a, row, i);
 }
 
-template <class E, StoreMode kMode>
-void turn_dense(const Slices<typename E::Storage>& a, Pairing pairing,
-                const Row<typename E::Compute>& row, Locality locality) {
+/// The same for heads of exactly kCount columns, which most are.
+template <class Turn, std::size_t kCount, Ahead kAhead>
+void turn_whole(const Heads& heads, const Row<typename Turn::T>& row) {
+  turn_columns<Turn, kAhead>(FullTag<typename Turn::T>(), heads.as<typename Turn::Storage>(), row,
+                             0, std::make_index_sequence<kCount>());
+}
+
+template <class Turn, class Tail, Pairing kPairing, Ahead kAhead>
+TurnHeads<typename Turn::T> choose_same(std::int64_t pairs) {
+  using Full = FullTag<typename Turn::T>;
+  if constexpr (kHasBlocks) {
+    const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(Full()));
+    const std::int64_t end = Turn::end(pairs);
+    if (end == width) return turn_whole<Turn, 1, kAhead>;
+    if (end == 2 * width) return turn_whole<Turn, 2, kAhead>;
+    if (end == 4 * width) return turn_whole<Turn, 4, kAhead>;
+    constexpr bool kManyRegisters = sizeof(typename Turn::T) * kMaxLanes<Full> == 64;
+    if constexpr (kPairing == Pairing::kInterleaved && kManyRegisters) {
+      if (end == 8 * width) return turn_whole<Turn, 8, kAhead>;  // 32 hold the whole row
+    }
+  }
+  return turn_same<Turn, Tail, kPairing, kAhead>;
+}
+
+template <class E, StoreMode kMode, Ahead kAhead>
+TurnHeads<typename E::Compute> choose_dense(Pairing pairing, std::int64_t pairs) {
   constexpr StoreMode kCached = StoreMode::kCached;
   constexpr bool kWords = std::is_same_v<E, BFloat16>;
   using Half = std::conditional_t<kWords, HalfWordTurn<kMode>, HalfTurn<E, kMode>>;
@@ -176,11 +215,9 @@ void turn_dense(const Slices<typename E::Storage>& a, Pairing pairing,
   using Neighbour = std::conditional_t<kWords, NeighbourWordTurn<kMode>, NeighbourTurn<E, kMode>>;
   using NeighbourTail =
       std::conditional_t<kWords, NeighbourWordTurn<kCached>, NeighbourTurn<E, kCached>>;
-  if (pairing == Pairing::kHalf) {
-    turn_same<Half, HalfTail, Pairing::kHalf>(a, row, locality);
-  } else {
-    turn_same<Neighbour, NeighbourTail, Pairing::kInterleaved>(a, row, locality);
-  }
+  return pairing == Pairing::kHalf
+             ? choose_same<Half, HalfTail, Pairing::kHalf, kAhead>(pairs)
+             : choose_same<Neighbour, NeighbourTail, Pairing::kInterleaved, kAhead>(pairs);
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE

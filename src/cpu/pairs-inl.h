@@ -108,12 +108,15 @@ void turn_one_by_one(const Slices<typename E::Storage>& a, Pairing read, Pairing
   }
 }
 
-/// Two pairings, or elements apart. `slice` holds 2 * pairs elements: in place with two pairings a
-/// pair's targets are another pair's sources, so a head is written there first.
+/// Two pairings, or elements apart. In place with two pairings a pair's targets are another pair's
+/// sources, so a head is written elsewhere first.
 template <class E>
-void turn_any(const Slices<typename E::Storage>& a, Pairing read, Pairing write,
-              const Row<typename E::Compute>& row, typename E::Storage* slice) {
+void turn_any(const Heads& heads, const Row<typename E::Compute>& row) {
   using Storage = typename E::Storage;
+  const Slices<Storage> a = heads.as<Storage>();
+  const Pairing read = heads.read;
+  const Pairing write = heads.write;
+  auto* slice = static_cast<Storage*>(heads.room);
   const bool through_slice = read != write && a.in == a.out;
   const std::int64_t size = 2 * a.pairs;
   for (std::int64_t h = 0; h < a.heads; ++h) {

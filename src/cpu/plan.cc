@@ -15,17 +15,14 @@ constexpr std::int64_t kNearBytes = std::int64_t{3} << 19;    // most of a secon
 constexpr std::int64_t kTaskBytes = std::int64_t{1} << 18;    // some 20 us: worth a thread
 constexpr std::int64_t kStreamBytes = std::int64_t{1} << 23;  // more than a core's share of caches
 constexpr std::int64_t kStreamAlignment = 64;                 // the widest vector
+constexpr std::int64_t kLongToken = 1024;                     // of which two lines are little
 constexpr std::int64_t kManyHeads = 8;  // from here on angles cost less than jumping in memory
 
 bool same_memory(const Operand& x) noexcept { return x.in.data == x.out.data; }
 
-/// Out of place, dense, and every head begins at a multiple of the widest vector. Only x86 has
-/// stores that spare reading the lines they fill; elsewhere the hardware sees it by itself.
+/// Every head begins at a multiple of the widest vector, before and after.
 bool can_stream(const Job& job, const Operand& x) noexcept {
-#if defined(__x86_64__)
-  if (same_memory(x) || x.in.strides[3] != 1 || x.out.strides[3] != 1 || job.read != job.write) {
-    return false;
-  }
+  if (x.in.strides[3] != 1 || x.out.strides[3] != 1 || job.read != job.write) return false;
   const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
   const auto aligned = [size](std::int64_t elements) {
     return elements * size % kStreamAlignment == 0;
@@ -34,10 +31,29 @@ bool can_stream(const Job& job, const Operand& x) noexcept {
   return reinterpret_cast<std::uintptr_t>(x.out.data) % kStreamAlignment == 0 &&
          aligned(job.rotary_offset) && aligned(halves) && aligned(x.out.strides[0]) &&
          aligned(x.out.strides[1]) && aligned(x.out.strides[2]);
+}
+
+/// The heads of a token follow each other, and fill many lines, alone or with the next token's.
+bool can_stage(const Plan& plan, const Operand& x) noexcept {
+  const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
+  const std::int64_t head = x.out.shape[3];
+  const std::int64_t token = x.out.shape[2] * head;
+  const bool follow = x.out.strides[1] == token && !plan.tokens_first;
+  return x.out.strides[3] == 1 && x.out.strides[2] == head && head * size <= kStageBytes &&
+         (follow || token * size >= kLongToken);
+}
+
+/// Large results out of place go past the caches. Only x86 has stores that spare reading the lines
+/// they fill; elsewhere the hardware sees it by itself.
+Delivery delivery_of(const Job& job, const Plan& plan, const Operand& x,
+                     std::int64_t written) noexcept {
+#if defined(__x86_64__)
+  if (written < kStreamBytes || same_memory(x)) return Delivery::kCached;
+  if (can_stream(job, x)) return Delivery::kStreamed;
+  return can_stage(plan, x) ? Delivery::kStaged : Delivery::kCached;
 #else
-  (void)job;
-  (void)x;
-  return false;
+  (void)job, (void)plan, (void)x, (void)written;
+  return Delivery::kCached;
 #endif
 }
 
@@ -73,8 +89,8 @@ Plan make_plan(const Job& job, const Threads& threads) noexcept {
                       (job.source.table == nullptr || job.source.table->cos.shape[0] == 1);
   plan.tokens_first = shared && batch > 1 && heads < kManyHeads;
   for (std::size_t i = 0; i < job.operands.size(); ++i) {
-    plan.streams[i] = written >= kStreamBytes && can_stream(job, job.operands[i]);
-    plan.streams_any = plan.streams_any || plan.streams[i];
+    plan.delivery[i] = delivery_of(job, plan, job.operands[i], written);
+    plan.streams_any = plan.streams_any || plan.delivery[i] != Delivery::kCached;
   }
   const std::int64_t most = std::min(plan.rows, bytes / kTaskBytes);
   plan.tasks = most < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(most, count_of(threads)));

@@ -16,6 +16,17 @@ namespace rotary::internal {
 /// Whether the tensors of a call are likely in the caches near a core, or come from memory.
 enum class Locality : std::uint8_t { kNear, kFar };
 
+/// How an operand's result goes to memory.
+enum class Delivery : std::uint8_t {
+  kCached,    // by ordinary stores
+  kStreamed,  // past the caches: every head begins at a multiple of the widest vector
+  kStaged,    // past the caches in whole lines, which are put together near the core first
+};
+
+/// Most bytes of a head that is staged, and of what is put together at a time: some lines less
+/// than a quarter of the smallest first-level cache.
+inline constexpr std::int64_t kStageBytes = 8192 - 128;
+
 /// What is wanted of a row besides [c0 c1 ...] and [s0 s1 ...].
 enum class RowForm : std::uint8_t {
   kPlain,
@@ -32,7 +43,7 @@ struct Plan {
   bool uses_double = false;
   RowForm form = RowForm::kPlain;
   Locality locality = Locality::kFar;
-  std::array<bool, kMaxOperands> streams{};  // operand's result goes past the caches
+  std::array<Delivery, kMaxOperands> delivery{};  // of each operand
   bool streams_any = false;
 };
 

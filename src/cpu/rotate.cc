@@ -18,98 +18,83 @@
 #include <functional>
 #include <vector>
 
-#include "cpu/heads-inl.h"
-#include "cpu/pairs-inl.h"
+#include "cpu/operand-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
 #include "cpu/row-inl.h"
+#include "cpu/stage-inl.h"
 #include "cpu/turns-inl.h"
 #include "rope/kernel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// Copies what lies outside the rotary slice. `size` is that of an element.
-inline void copy_rest(const Job& job, const Operand& x, const char* in, char* out) {
-  const auto size = static_cast<std::int64_t>(size_of(x.in.dtype));
-  const std::int64_t end = job.rotary_offset + 2 * job.pairs;
-  const std::int64_t head_dim = x.in.shape[3];
-  if (in == out || (job.rotary_offset == 0 && end == head_dim)) return;
-  const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
-  for (std::int64_t h = 0; h < x.in.shape[2]; ++h) {
-    const char* from = in + h * x.in.strides[2] * size;
-    char* to = out + h * x.out.strides[2] * size;
-    const auto copy = [&](std::int64_t first, std::int64_t last) {
-      if (dense) {
-        std::copy_n(from + first * size, (last - first) * size, to + first * size);
-        return;
-      }
-      for (std::int64_t i = first; i < last; ++i) {
-        std::copy_n(from + i * x.in.strides[3] * size, size, to + i * x.out.strides[3] * size);
-      }
-    };
-    copy(0, job.rotary_offset);
-    copy(end, head_dim);
+/// The operands of a call that are turned in one arithmetic.
+template <typename T>
+class OperandRuns {
+ public:
+  OperandRuns(const Job& job, const Plan& plan, void* room) {
+    for (std::size_t i = 0; i < job.operands.size(); ++i) {
+      const Operand& x = job.operands[i];
+      const bool is_double = x.in.dtype == DType::kFloat64;
+      if (is_double != (sizeof(T) == sizeof(double)) || x.in.shape[2] == 0) continue;
+      runs_[count_++].begin(job, x, plan.delivery[i], plan.locality, room);
+    }
   }
-}
+  OperandRun<T>* begin() { return runs_; }
+  OperandRun<T>* end() { return runs_ + count_; }
 
-/// The heads of one token of one operand.
-template <class E>
-void turn_token(const Job& job, const Plan& plan, std::size_t operand, std::int64_t b,
-                std::int64_t t, const Row<typename E::Compute>& row, void* slice) {
-  using Storage = typename E::Storage;
-  const Operand& x = job.operands[operand];
-  if (x.in.shape[2] == 0) return;
-  const Dims& from = x.in.strides;
-  const Dims& to = x.out.strides;
-  const auto* in = static_cast<const Storage*>(x.in.data) + b * from[0] + t * from[1];
-  auto* out = static_cast<Storage*>(x.out.data) + b * to[0] + t * to[1];
-  const Slices<Storage> slices{.in = in + job.rotary_offset * from[3],
-                               .out = out + job.rotary_offset * to[3],
-                               .in_stride = from[2],
-                               .out_stride = to[2],
-                               .in_step = from[3],
-                               .out_step = to[3],
-                               .heads = x.in.shape[2],
-                               .pairs = job.pairs};
-  if (job.read != job.write || from[3] != 1 || to[3] != 1) {
-    turn_any<E>(slices, job.read, job.write, row, static_cast<Storage*>(slice));
-  } else if (plan.streams[operand]) {
-    turn_dense<E, kStreams>(slices, job.read, row, plan.locality);
-  } else {
-    turn_dense<E, StoreMode::kCached>(slices, job.read, row, plan.locality);
+ private:
+  OperandRun<T> runs_[kMaxOperands];
+  std::size_t count_ = 0;
+};
+
+/// Tokens in the order of a plan's rows, from row `first` on.
+struct Walk {
+  Walk(const Job& job, const Plan& plan, std::int64_t first)
+      : batches(job.operands.front().in.shape[0]),
+        tokens(job.operands.front().in.shape[1]),
+        tokens_first(plan.tokens_first),
+        b(tokens_first ? first % batches : first / tokens),
+        t(tokens_first ? first / batches : first % tokens) {}
+
+  /// Goes on; tells whether the next token may stand elsewhere.
+  bool step() {
+    if (tokens_first) {
+      if (++b < batches) return false;  // batch rows share their positions
+      b = 0;
+      ++t;
+    } else if (++t == tokens) {
+      t = 0;
+      ++b;
+    }
+    return true;
   }
-  copy_rest(job, x, reinterpret_cast<const char*>(in), reinterpret_cast<char*>(out));
-}
+
+  std::int64_t batches, tokens;
+  bool tokens_first;
+  std::int64_t b, t;
+};
 
 /// Rows first .. last - 1 of all operands of one arithmetic.
 template <typename T>
 void turn_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_t last) {
+  if (first == last) return;
   RowMaker<T> maker(job, plan.form);
-  alignas(64) char stack[2 * kStackPairs * sizeof(T)];
+  alignas(64) char room[2 * kStackPairs * sizeof(T)];  // for a slice
   std::vector<char> heap;
   if (job.pairs > kStackPairs) heap.resize(2 * static_cast<std::size_t>(job.pairs) * sizeof(T));
-  void* slice = heap.empty() ? stack : heap.data();
+  OperandRuns<T> operands(job, plan, heap.empty() ? room : heap.data());
+  Stage stage;
 
-  const auto [batches, tokens, heads, head_dim] = job.operands.front().in.shape;
-  Row<T> row{};
-  std::int64_t made = -1;  // token of the row, where batch rows share them
-  for (std::int64_t r = first; r < last; ++r) {
-    const std::int64_t b = plan.tokens_first ? r % batches : r / tokens;
-    const std::int64_t t = plan.tokens_first ? r / batches : r % tokens;
-    if (!plan.tokens_first || t != made) row = maker.make(b, t);
-    made = t;
-    for (std::size_t i = 0; i < job.operands.size(); ++i) {
-      const DType dtype = job.operands[i].in.dtype;
-      if constexpr (sizeof(T) == sizeof(double)) {
-        if (dtype == DType::kFloat64) turn_token<Float64>(job, plan, i, b, t, row, slice);
-      } else {
-        if (dtype == DType::kFloat32) turn_token<Float32>(job, plan, i, b, t, row, slice);
-        if (dtype == DType::kBFloat16) turn_token<BFloat16>(job, plan, i, b, t, row, slice);
-        if (dtype == DType::kFloat16) turn_token<Float16>(job, plan, i, b, t, row, slice);
-      }
-    }
+  Walk at(job, plan, first);
+  Row<T> row = maker.make(at.b, at.t);
+  for (std::int64_t r = first;;) {
+    for (OperandRun<T>& operand : operands) operand.turn(job, at.b, at.t, row, stage);
+    if (++r == last) break;
+    if (at.step()) row = maker.make(at.b, at.t);
   }
+  for (OperandRun<T>& operand : operands) operand.finish();
   if (plan.streams_any) hwy::FlushStream();
 }
 

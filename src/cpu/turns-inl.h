@@ -19,6 +19,7 @@
 
 #include "cpu/elements-inl.h"
 #include "cpu/vectors-inl.h"
+#include "rotary/pairing.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
@@ -37,6 +38,34 @@ struct Slices {
   std::int64_t pairs;
 };
 
+/// The same of any type, and how pairs lie before and after; what turns heads is chosen once for all
+/// tokens, this is what it is told for each.
+struct Heads {
+  const void* in;
+  void* out;
+  std::int64_t in_stride;
+  std::int64_t out_stride;
+  std::int64_t in_step;
+  std::int64_t out_step;
+  std::int64_t count;
+  std::int64_t pairs;
+  Pairing read;
+  Pairing write;
+  void* room;  // for one slice
+
+  template <typename Storage>
+  HWY_INLINE Slices<Storage> as() const {
+    return {.in = static_cast<const Storage*>(in),
+            .out = static_cast<Storage*>(out),
+            .in_stride = in_stride,
+            .out_stride = out_stride,
+            .in_step = in_step,
+            .out_step = out_step,
+            .heads = count,
+            .pairs = pairs};
+  }
+};
+
 /// cos and sin of the pairs, [c0 c1 ...] and [s0 s1 ...]; and, where a policy below wants it, the
 /// same rearranged.
 template <typename T>
@@ -48,8 +77,13 @@ struct Row {
   std::int64_t odd = 0;  // where odd pairs begin in sorted rows
 };
 
+/// Turns the heads of one token.
+template <typename T>
+using TurnHeads = void (*)(const Heads& heads, const Row<T>& row);
+
 // How a column of vectors turns, one policy for each way in which pairs lie in memory:
 //   kColumn   elements per lane of the tag
+//   kParts    2 where a column is two runs of elements, `pairs` apart
 //   Table     cos and sin of a column, held in registers for all heads
 //   Data      what a head holds in that column
 
@@ -60,6 +94,7 @@ struct HalfTurn {
   using T = typename E::Compute;
   using Storage = typename E::Storage;
   static constexpr std::int64_t kColumn = 1;
+  static constexpr int kParts = 2;
   template <class V>
   struct Table {
     V c, s;
@@ -103,6 +138,7 @@ struct NeighbourTurn {
   using T = typename E::Compute;
   using Storage = typename E::Storage;
   static constexpr std::int64_t kColumn = 1;
+  static constexpr int kParts = 1;
   template <class V>
   struct Table {
     V c, s;
@@ -187,6 +223,7 @@ struct NeighbourWordTurn {
   using Storage = std::uint16_t;
   using W = Words<kMode>;
   static constexpr std::int64_t kColumn = 2;
+  static constexpr int kParts = 1;
   template <class V>
   struct Table {
     V c, s;
@@ -221,6 +258,7 @@ struct HalfWordTurn {
   using Storage = std::uint16_t;
   using W = Words<kMode>;
   static constexpr std::int64_t kColumn = 2;
+  static constexpr int kParts = 2;
   template <class V>
   struct Table {
     V even_c, even_s, odd_c, odd_s;

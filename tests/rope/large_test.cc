@@ -156,5 +156,81 @@ TEST(Large, OutOfPlace) {
   }
 }
 
+/// [batch, tokens, heads, head_dim] with room for `gap` elements after each token.
+TensorView spaced(const Buffer& buffer, DType dtype, const Shape& s, std::int64_t gap) {
+  TensorView x = view(buffer, dtype, s);
+  x.strides[1] += gap;
+  x.strides[0] = s.tokens * x.strides[1];
+  return x;
+}
+
+/// The same bytes as `from`, wherever tokens begin; what lies between them stays.
+void copy_tokens(const TensorView& from, const TensorView& to) {
+  const auto size = static_cast<std::int64_t>(size_of(from.dtype));
+  const auto at = [size](const TensorView& x, std::int64_t b, std::int64_t t) {
+    return static_cast<std::byte*>(x.data) + (b * x.strides[0] + t * x.strides[1]) * size;
+  };
+  for (std::int64_t b = 0; b < from.shape[0]; ++b) {
+    for (std::int64_t t = 0; t < from.shape[1]; ++t) {
+      std::memcpy(at(to, b, t), at(from, b, t),
+                  static_cast<std::size_t>(from.shape[2] * from.shape[3] * size));
+    }
+  }
+}
+
+/// x turned out of place into memory of which every byte is known before.
+void expect_spaced(DType dtype, Pairing pairing, const Shape& s, std::int64_t rotary_dim,
+                   std::int64_t gap, std::size_t past) {
+  const Rope rope = make_rope(rotary_dim, {.head_dim = s.head_dim, .pairing = pairing});
+  const std::size_t bytes =
+      static_cast<std::size_t>(s.count() + gap * s.batch * s.tokens + 64) * size_of(dtype);
+  const auto cleared = [bytes](Buffer& buffer) { std::memset(buffer.data(), 0x5a, bytes); };
+  const Buffer x = input(dtype, s);
+  // The input begins somewhere else in its line than the result.
+  Buffer moved(static_cast<std::size_t>(s.count()) * size_of(dtype), 3 * size_of(dtype));
+  moved.fill(x);
+  // Everything, with a margin of `past` bytes in front.
+  Buffer wanted(bytes, 0);
+  Buffer whole(bytes, 0);
+  const auto result = [&](Buffer& buffer) {
+    TensorView y = spaced(buffer, dtype, s, gap);
+    y.data = static_cast<std::byte*>(y.data) + past;
+    return y;
+  };
+  cleared(wanted);
+  copy_tokens(view(x, dtype, s), result(wanted));
+  token_by_token(rope, result(wanted));
+  const auto expect = [&](const Rope& by) {
+    cleared(whole);
+    by.rotate(view(moved, dtype, s), result(whole), Positions::range());
+    EXPECT_TRUE(whole == wanted) << name_of(dtype) << ' ' << name_of(pairing) << ' ' << s.heads
+                                 << ' ' << s.head_dim << ' ' << gap << ' ' << past;
+  };
+  on_every_target([&](std::string_view) { expect(rope); });
+  expect(rope.with_threads({.count = 3, .run = run_on_threads}));
+}
+
+// Results that begin anywhere in a line, tokens that follow each other and tokens that do not,
+// short ones and ones of several kilobytes: all is written, and nothing beside it.
+TEST(Large, OutOfPlaceAnywhere) {
+  struct Case {
+    std::int64_t heads, head_dim, rotary_dim, gap;
+    std::size_t past;
+  };
+  constexpr Case kCases[] = {{12, 64, 64, 0, 16}, {12, 64, 64, 8, 16}, {40, 128, 128, 0, 16},
+                             {5, 80, 80, 0, 48},  {9, 80, 48, 2, 8},   {1, 64, 64, 0, 32},
+                             {1, 10, 10, 0, 0},   {3, 6, 4, 3, 8},     {2, 2080, 64, 0, 56}};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Pairing pairing : kPairings) {
+      for (const Case& c : kCases) {
+        Shape s{.batch = 2, .tokens = 0, .heads = c.heads, .head_dim = c.head_dim};
+        const std::int64_t token = s.heads * s.head_dim * static_cast<std::int64_t>(size_of(dtype));
+        s.tokens = (8 << 20) / (s.batch * token) + 1;
+        expect_spaced(dtype, pairing, s, c.rotary_dim, c.gap, c.past);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rotary
