@@ -26,25 +26,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// Copies what lies outside the rotary slice.
-inline void copy_rest(const Job& job, const Operand& x, std::int64_t heads, const char* in,
-                      char* out) {
+/// Copies what lies outside the rotary slices.
+HWY_NOINLINE inline void copy_rest(const Job& job, const Operand& x, const Heads& heads) {
   const auto size = static_cast<std::int64_t>(size_of(x.in.dtype));
-  const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    const char* from = in + h * x.in.strides[2] * size;
-    char* to = out + h * x.out.strides[2] * size;
+  const bool dense = heads.in_step == 1 && heads.out_step == 1;
+  for (std::int64_t h = 0; h < heads.count; ++h) {
+    const char* from = static_cast<const char*>(heads.in) + h * heads.in_stride * size;
+    char* to = static_cast<char*>(heads.out) + h * heads.out_stride * size;
     const auto copy = [&](std::int64_t first, std::int64_t last) {
       if (dense) {
         std::copy_n(from + first * size, (last - first) * size, to + first * size);
         return;
       }
       for (std::int64_t i = first; i < last; ++i) {
-        std::copy_n(from + i * x.in.strides[3] * size, size, to + i * x.out.strides[3] * size);
+        std::copy_n(from + i * heads.in_step * size, size, to + i * heads.out_step * size);
       }
     };
-    copy(0, job.rotary_offset);
-    copy(job.rotary_offset + 2 * job.pairs, x.in.shape[3]);
+    copy(-job.rotary_offset, 0);
+    copy(2 * job.pairs, x.in.shape[3] - job.rotary_offset);
   }
 }
 
@@ -71,10 +70,10 @@ TurnHeads<typename E::Compute> choose_turn(const Job& job, const Operand& x, Del
 template <typename T>
 class OperandRun {
  public:
-  /// `room` holds one slice.
+  /// `room` holds one slice. seek() comes next.
   void begin(const Job& job, const Operand& x, Delivery delivery, Locality locality, void* room) {
+    job_ = &job;
     operand_ = &x;
-    size_ = static_cast<std::int64_t>(size_of(x.in.dtype));
     turn_ = choose(job, x, delivery, locality);
     heads_ = {.in = nullptr,
               .out = nullptr,
@@ -87,22 +86,33 @@ class OperandRun {
               .read = job.read,
               .write = job.write,
               .room = room};
+    in_token_ = x.in.strides[1] * size();
+    out_token_ = x.out.strides[1] * size();
     copies_rest_ = x.in.data != x.out.data && 2 * job.pairs != x.in.shape[3];
     is_staged_ = delivery == Delivery::kStaged && kStreams == StoreMode::kStream;
     tail_.to = nullptr;
     tail_.count = 0;
   }
 
+  void seek(std::int64_t batch, std::int64_t token) {
+    const auto slice = [&](const auto& x) {
+      return batch * x.strides[0] + token * x.strides[1] + job_->rotary_offset * x.strides[3];
+    };
+    heads_.in = static_cast<const char*>(operand_->in.data) + slice(operand_->in) * size();
+    heads_.out = static_cast<char*>(operand_->out.data) + slice(operand_->out) * size();
+  }
+
+  /// To the next token. Additions only: their results are waited for.
+  HWY_INLINE void advance() {
+    heads_.in = static_cast<const char*>(heads_.in) + in_token_;
+    heads_.out = static_cast<char*>(heads_.out) + out_token_;
+  }
+
   /// The heads of one token.
-  HWY_INLINE void turn(const Job& job, std::int64_t batch, std::int64_t token, const Row<T>& row,
-                       Stage& stage) {
-    const Operand& x = *operand_;
-    const char* in = static_cast<const char*>(x.in.data) +
-                     (batch * x.in.strides[0] + token * x.in.strides[1]) * size_;
-    char* out = static_cast<char*>(x.out.data) +
-                (batch * x.out.strides[0] + token * x.out.strides[1]) * size_;
-    if (is_staged_) return turn_staged(job, in, out, row, stage);
-    turn_heads(job, in, out, row);
+  HWY_INLINE void turn(const Row<T>& row, Stage& stage) {
+    if (is_staged_) return turn_staged(row, stage);
+    turn_(heads_, row);
+    if (copies_rest_) copy_rest(*job_, *operand_, heads_);
   }
 
   void finish() {
@@ -121,30 +131,33 @@ class OperandRun {
     }
   }
 
-  HWY_INLINE void turn_heads(const Job& job, const char* in, char* out, const Row<T>& row) {
-    heads_.in = in + job.rotary_offset * heads_.in_step * size_;
-    heads_.out = out + job.rotary_offset * heads_.out_step * size_;
-    turn_(heads_, row);
-    if (copies_rest_) copy_rest(job, *operand_, heads_.count, in, out);
-  }
+  /// Of an element.
+  std::int64_t size() const { return static_cast<std::int64_t>(size_of(operand_->in.dtype)); }
 
   /// As many heads at a time as there is room for; their results follow each other.
-  void turn_staged(const Job& job, const char* in, char* out, const Row<T>& row, Stage& stage) {
-    const std::int64_t heads = operand_->in.shape[2];
-    const std::int64_t head_bytes = operand_->in.shape[3] * size_;
+  HWY_NOINLINE void turn_staged(const Row<T>& row, Stage& stage) {
+    const std::int64_t head_bytes = operand_->in.shape[3] * size();
     const std::int64_t most = kStageBytes / head_bytes;
-    for (std::int64_t h = 0; h < heads; h += most) {
-      heads_.count = std::min(most, heads - h);
-      char* to = stage.open(tail_, out + h * head_bytes);
-      turn_heads(job, in + h * heads_.in_stride * size_, to, row);
-      stage.close(tail_, heads_.count * head_bytes);
+    const std::int64_t offset = job_->rotary_offset * size();  // of a slice in its head
+    char* to = static_cast<char*>(heads_.out) - offset;
+    Heads some = heads_;
+    for (std::int64_t left = heads_.count; left > 0; left -= most) {
+      some.count = std::min(most, left);
+      some.out = stage.open(tail_, to) + offset;
+      turn_(some, row);
+      if (copies_rest_) copy_rest(*job_, *operand_, some);
+      stage.close(tail_, some.count * head_bytes);
+      some.in = static_cast<const char*>(some.in) + most * some.in_stride * size();
+      to += most * head_bytes;
     }
   }
 
+  const Job* job_;
   const Operand* operand_;
-  std::int64_t size_;  // of an element
   TurnHeads<T> turn_;
-  Heads heads_;
+  Heads heads_;  // of the token at hand
+  std::int64_t in_token_;
+  std::int64_t out_token_;
   bool copies_rest_;
   bool is_staged_;
   Tail tail_;

@@ -58,17 +58,19 @@ struct Walk {
         b(tokens_first ? first % batches : first / tokens),
         t(tokens_first ? first / batches : first % tokens) {}
 
-  /// Goes on; tells whether the next token may stand elsewhere.
-  bool step() {
+  enum class Step : std::uint8_t { kToken, kBatch, kBoth };  // what is another one than before
+
+  Step step() {
     if (tokens_first) {
-      if (++b < batches) return false;  // batch rows share their positions
+      if (++b < batches) return Step::kBatch;
       b = 0;
       ++t;
-    } else if (++t == tokens) {
-      t = 0;
-      ++b;
+      return Step::kBoth;
     }
-    return true;
+    if (++t < tokens) return Step::kToken;
+    t = 0;
+    ++b;
+    return Step::kBoth;
   }
 
   std::int64_t batches, tokens;
@@ -89,10 +91,15 @@ void turn_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_
 
   Walk at(job, plan, first);
   Row<T> row = maker.make(at.b, at.t);
+  for (OperandRun<T>& operand : operands) operand.seek(at.b, at.t);
   for (std::int64_t r = first;;) {
-    for (OperandRun<T>& operand : operands) operand.turn(job, at.b, at.t, row, stage);
+    for (OperandRun<T>& operand : operands) operand.turn(row, stage);
     if (++r == last) break;
-    if (at.step()) row = maker.make(at.b, at.t);
+    const Walk::Step step = at.step();
+    if (step != Walk::Step::kBatch) row = maker.make(at.b, at.t);  // batch rows share positions
+    for (OperandRun<T>& operand : operands) {
+      step == Walk::Step::kToken ? operand.advance() : operand.seek(at.b, at.t);
+    }
   }
   for (OperandRun<T>& operand : operands) operand.finish();
   if (plan.streams_any) hwy::FlushStream();

@@ -264,12 +264,17 @@ class RowMaker {
     const double scale = source.is_position ? source.phases->scale : 1.0;
     cos_scale_ = static_cast<T>(job.direction == Direction::kInverse ? 1.0 / scale : scale);
     sin_scale_ = job.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
+    const Positions& positions = job.positions;
+    is_ready_ = is_usual_ && is_plain_ && source.cache != nullptr &&
+                positions.kind() == Positions::Kind::kRange && positions.first().empty();
+    first_ = positions.start();
+    step_ = positions.step();
   }
 
   /// Valid until the next call.
-  Row<T> make(std::int64_t batch, std::int64_t token) {
-    Row<T> row =
-        job_.source.table != nullptr ? from_table(batch, token) : from_phases(batch, token);
+  HWY_INLINE Row<T> make(std::int64_t batch, std::int64_t token) {
+    const T* ready = is_ready_ ? ready_row(token) : nullptr;
+    Row<T> row = ready != nullptr ? Row<T>{ready, ready + job_.pairs} : made_row(batch, token);
     if (form_ == RowForm::kPlain) return row;
     row.other_c = memory_.other_c();
     row.other_s = memory_.other_s();
@@ -284,6 +289,19 @@ class RowMaker {
   }
 
  private:
+  /// The most frequent case, without a call: a range of positions, cos and sin tabulated.
+  HWY_INLINE const T* ready_row(std::int64_t token) const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return job_.source.cache->row(first_ + step_ * token);
+    } else {
+      return nullptr;
+    }
+  }
+
+  HWY_NOINLINE Row<T> made_row(std::int64_t batch, std::int64_t token) {
+    return job_.source.table != nullptr ? from_table(batch, token) : from_phases(batch, token);
+  }
+
   Row<T> from_phases(std::int64_t batch, std::int64_t token) {
     if constexpr (sizeof(T) == sizeof(float)) {
       if (is_usual_) {
@@ -348,9 +366,12 @@ class RowMaker {
   RowMemory<T> memory_;
   PositionReader reader_;
   RowForm form_;
-  bool is_plain_ = false;  // z is e^(i phase) and nothing else
-  bool is_usual_ = false;  // z is a number times that, from one exact phase a pair
-  T cos_scale_ = 1;        // with the sign of the direction
+  bool is_plain_ = false;   // z is e^(i phase) and nothing else
+  bool is_usual_ = false;   // z is a number times that, from one exact phase a pair
+  bool is_ready_ = false;   // besides, of a range of positions, and there is a table of it
+  std::int64_t first_ = 0;  // position of token 0, where that is so
+  std::int64_t step_ = 0;
+  T cos_scale_ = 1;  // with the sign of the direction
   T sin_scale_ = 1;
 };
 
