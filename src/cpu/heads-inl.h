@@ -65,6 +65,21 @@ HWY_INLINE void prefetch_columns(D /*d*/, const typename Turn::Storage* in, std:
   if constexpr (Turn::kParts == 2) prefetch<kAhead>(in + pairs, kBytes);
 }
 
+/// Part after part, since stores that straddle lines are fast only where they follow each other.
+template <class Turn, class D, class Data, std::size_t... kColumns>
+HWY_INLINE void store_columns(D d, const Data* data, typename Turn::Storage* out,
+                              std::int64_t pairs, std::index_sequence<kColumns...> /*columns*/) {
+  const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
+  (Turn::template store<0>(d, data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
+                           pairs),
+   ...);
+  if constexpr (Turn::kParts == 2) {
+    (Turn::template store<1>(d, data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
+                             pairs),
+     ...);
+  }
+}
+
 /// Columns of the table from element i on, held in registers for all heads.
 template <class Turn, Ahead kAhead, class D, std::size_t... kColumns>
 HWY_INLINE void turn_columns(D d, const Slices<typename Turn::Storage> a,
@@ -80,9 +95,9 @@ HWY_INLINE void turn_columns(D d, const Slices<typename Turn::Storage> a,
     prefetch_columns<Turn, sizeof...(kColumns), kAhead>(d, in, a.pairs);
     const typename Turn::template Data<V> data[] = {
         Turn::load(d, in + static_cast<std::int64_t>(kColumns) * width, a.pairs)...};
-    (Turn::store(d, z[kColumns], data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
-                 a.pairs),
-     ...);
+    const typename Turn::template Data<V> turned[] = {
+        Turn::turn(d, z[kColumns], data[kColumns])...};
+    store_columns<Turn>(d, turned, out, a.pairs, std::index_sequence<kColumns...>());
   }
 }
 
@@ -115,9 +130,9 @@ HWY_INLINE void turn_head(D d, const Row<typename Turn::T>& row, std::int64_t i,
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   const typename Turn::template Data<V> data[] = {
       Turn::load(d, in + i + static_cast<std::int64_t>(kColumns) * width, pairs)...};
-  (Turn::store(d, Turn::table(d, row, i + static_cast<std::int64_t>(kColumns) * width),
-               data[kColumns], out + i + static_cast<std::int64_t>(kColumns) * width, pairs),
-   ...);
+  const typename Turn::template Data<V> turned[] = {Turn::turn(
+      d, Turn::table(d, row, i + static_cast<std::int64_t>(kColumns) * width), data[kColumns])...};
+  store_columns<Turn>(d, turned, out + i, pairs, std::index_sequence<kColumns...>());
 }
 
 /// The same as turn_near, head after head: whole lines of memory are used before the next.
@@ -153,8 +168,10 @@ void turn_rest(const Slices<typename E::Storage>& a, const Row<typename E::Compu
     const auto z = Turn::table(one, row, pair);
     const std::int64_t at = kHalf ? pair : 2 * pair;
     for (std::int64_t h = 0; h < a.heads; ++h) {
-      Turn::store(one, z, Turn::load(one, a.in + h * a.in_stride + at, distance),
-                  a.out + h * a.out_stride + at, distance);
+      auto* out = a.out + h * a.out_stride + at;
+      const auto v = Turn::turn(one, z, Turn::load(one, a.in + h * a.in_stride + at, distance));
+      Turn::template store<0>(one, v, out, distance);
+      Turn::template store<1>(one, v, out, distance);
     }
   }
 }

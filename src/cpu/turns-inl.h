@@ -85,7 +85,8 @@ using TurnHeads = void (*)(const Heads& heads, const Row<T>& row);
 //   kColumn   elements per lane of the tag
 //   kParts    2 where a column is two runs of elements, `pairs` apart
 //   Table     cos and sin of a column, held in registers for all heads
-//   Data      what a head holds in that column
+//   Data      what a head holds in that column, before and after
+//   store     one part of it
 
 /// Pairs (i, i + pairs).
 template <class E, StoreMode kMode>
@@ -113,10 +114,12 @@ struct HalfTurn {
     return {E::load(d, in), E::load(d, in + pairs)};
   }
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Table<V>& z, const Data<V>& v, Storage* out,
-                               std::int64_t pairs) {
-    E::template store<kMode>(d, fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)), out);
-    E::template store<kMode>(d, fused(d, v.x, z.s, hn::Mul(v.y, z.c)), out + pairs);
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
+    return {fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)), fused(d, v.x, z.s, hn::Mul(v.y, z.c))};
+  }
+  template <int kPart, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
+    E::template store<kMode>(d, kPart == 0 ? v.x : v.y, out + kPart * pairs);
   }
 };
 
@@ -157,10 +160,12 @@ struct NeighbourTurn {
     return {E::load(d, in)};
   }
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Table<V>& z, const Data<V>& data, Storage* out,
-                               std::int64_t /*pairs*/) {
-    const V v = data.v;
-    E::template store<kMode>(d, fused(d, swap_pairs(d, v), z.s, hn::Mul(v, z.c)), out);
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& data) {
+    return {fused(d, swap_pairs(d, data.v), z.s, hn::Mul(data.v, z.c))};
+  }
+  template <int kPart, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(D d, const Data<V>& data, Storage* out, std::int64_t /*pairs*/) {
+    E::template store<kMode>(d, data.v, out);
   }
 };
 
@@ -243,10 +248,12 @@ struct NeighbourWordTurn {
     return {W::even(d, words), W::odd(d, words)};
   }
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Table<V>& z, const Data<V>& v, Storage* out,
-                               std::int64_t /*pairs*/) {
-    W::store(d, fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)),
-             fused(d, v.x, z.s, hn::Mul(v.y, z.c)), out);
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
+    return {fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)), fused(d, v.x, z.s, hn::Mul(v.y, z.c))};
+  }
+  template <int kPart, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t /*pairs*/) {
+    W::store(d, v.x, v.y, out);
   }
 };
 
@@ -281,12 +288,16 @@ struct HalfWordTurn {
     return {W::even(d, x), W::odd(d, x), W::even(d, y), W::odd(d, y)};
   }
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Table<V>& z, const Data<V>& v, Storage* out,
-                               std::int64_t pairs) {
-    W::store(d, fused_negative(d, v.even_y, z.even_s, hn::Mul(v.even_x, z.even_c)),
-             fused_negative(d, v.odd_y, z.odd_s, hn::Mul(v.odd_x, z.odd_c)), out);
-    W::store(d, fused(d, v.even_x, z.even_s, hn::Mul(v.even_y, z.even_c)),
-             fused(d, v.odd_x, z.odd_s, hn::Mul(v.odd_y, z.odd_c)), out + pairs);
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
+    return {fused_negative(d, v.even_y, z.even_s, hn::Mul(v.even_x, z.even_c)),
+            fused_negative(d, v.odd_y, z.odd_s, hn::Mul(v.odd_x, z.odd_c)),
+            fused(d, v.even_x, z.even_s, hn::Mul(v.even_y, z.even_c)),
+            fused(d, v.odd_x, z.odd_s, hn::Mul(v.odd_y, z.odd_c))};
+  }
+  template <int kPart, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
+    W::store(d, kPart == 0 ? v.even_x : v.even_y, kPart == 0 ? v.odd_x : v.odd_y,
+             out + kPart * pairs);
   }
 };
 
