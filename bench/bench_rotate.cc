@@ -3,8 +3,8 @@
 
 // The matrix of `rotary bench` under Google Benchmark, for its filters, repetitions and JSON:
 //   rotate/4096x40x128/fp32/half/in_place/ready/threads:1
-//   copy/4096x40x128/fp32/threads:1           memcpy of q and k to another buffer
-//   scale/4096x40x128/fp32/in_place/threads:1 the same bytes times a number
+//   copy/4096x40x128/fp32/out_of_place/threads:1   memcpy of q and k to another buffer
+//   scale/4096x40x128/fp32/in_place/threads:1      the same bytes times a number
 // bench_rotate --slug prints the machine as a file's name.
 #include <benchmark/benchmark.h>
 
@@ -53,16 +53,17 @@ void add(const std::string& name, int threads, const Function& function) {
 
 void add_references(const measure::Shape& shape, rotary::DType dtype, int threads,
                     const std::string& name) {
-  add("copy/" + name, threads, [=](benchmark::State& state) {
-    const Workbench& bench = workbench(shape, dtype);
-    run(state, bench, [&] { bench.copy(threads); });
-  });
-  for (const Placement placement : {Placement::kInPlace, Placement::kOutOfPlace}) {
-    add("scale/" + name + "/" + std::string(name_of(placement)), threads,
-        [=](benchmark::State& state) {
-          const Workbench& bench = workbench(shape, dtype);
-          run(state, bench, [&] { bench.scale(placement, threads); });
-        });
+  for (const Placement placement : measure::kPlacements) {
+    const std::string row = name + "/" + std::string(name_of(placement));
+    add("scale/" + row, threads, [=](benchmark::State& state) {
+      const Workbench& bench = workbench(shape, dtype);
+      run(state, bench, [&] { bench.scale(placement, threads); });
+    });
+    if (placement == Placement::kInPlace) continue;
+    add("copy/" + row, threads, [=](benchmark::State& state) {
+      const Workbench& bench = workbench(shape, dtype);
+      run(state, bench, [&] { bench.copy(placement, threads); });
+    });
   }
 }
 

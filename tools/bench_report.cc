@@ -82,22 +82,31 @@ std::vector<std::string> cells(const Row& row, std::string_view what, std::strin
 }
 
 std::string_view place_of(const Row& row) {
-  return row.variant.placement == Placement::kInPlace ? "in" : "out";
+  switch (row.variant.placement) {
+    case Placement::kInPlace:
+      return "in";
+    case Placement::kOutOfPlace:
+      return "out";
+    case Placement::kUnaligned:
+      break;
+  }
+  return "out+";
 }
 
 bool same_group(const Row& a, const Row& b) { return a.shape == b.shape && a.threads == b.threads; }
 
 /// What the rows of one type are compared with, once.
 void add_references(Grid& grid, const std::vector<const Row*>& rows) {
-  const Row* in_place = nullptr;
-  const Row* out_of_place = nullptr;
-  for (const Row* row : rows) {
-    (row->variant.placement == Placement::kInPlace ? in_place : out_of_place) = row;
-  }
-  if (out_of_place != nullptr)
-    grid.add(cells(*out_of_place, "(copy)", "out", "", out_of_place->copy));
-  for (const Row* row : {in_place, out_of_place}) {
-    if (row != nullptr) grid.add(cells(*row, "(scale)", place_of(*row), "", row->scale));
+  for (const Placement placement : measure::kPlacements) {
+    const auto found = std::find_if(rows.begin(), rows.end(), [placement](const Row* row) {
+      return row->variant.placement == placement;
+    });
+    if (found == rows.end()) continue;
+    const Row& row = **found;
+    if (placement != Placement::kInPlace) {
+      grid.add(cells(row, "(copy)", place_of(row), "", row.copy));
+    }
+    grid.add(cells(row, "(scale)", place_of(row), "", row.scale));
   }
 }
 
@@ -166,7 +175,8 @@ constexpr std::string_view kLegend =
     "Time of one call for q and k together. x copy, x scale: that time as a multiple of copying "
     "the same bytes with memcpy, and of multiplying them by a number (in place or not, as the row "
     "is). GB/s: read and written. "
-    "place: in place or out of place. tables: cos and sin ready, or made on the fly.";
+    "place: in place, out of place into aligned memory, or (out+) 16 bytes past it. tables: cos "
+    "and sin ready, or made on the fly.";
 
 }  // namespace
 

@@ -47,9 +47,10 @@ void fill(std::byte* data, std::int64_t first, std::int64_t last, DType dtype) {
 Buffer::Buffer(std::int64_t rows, std::int64_t row_elements, DType dtype, int threads)
     : row_bytes_(row_elements * static_cast<std::int64_t>(size_of(dtype))) {
   const auto bytes = static_cast<std::size_t>(rows * row_bytes_);
-  const std::size_t pages = (bytes + kPage - 1) / kPage;
+  const std::size_t pages = (bytes + kPage - 1) / kPage + 1;
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
   if (data_ == nullptr) throw std::bad_alloc();
+  std::memset(data_.get() + (pages - 1) * kPage, 0, kPage);
   in_parts(threads, rows, [&](std::int64_t first, std::int64_t last) {
     fill(data_.get(), first * row_elements, last * row_elements, dtype);
   });

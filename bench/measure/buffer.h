@@ -13,9 +13,10 @@
 
 namespace rotary::measure {
 
-/// [rows, row_elements] of one type. Begins on a page, and every page has been written, by the
-/// thread that works on it later: nothing is mapped while the clock runs. Asks for no huge pages
-/// and refuses none, so that all candidates meet the same ones.
+/// [rows, row_elements] of one type, and a page more, for results that begin some bytes later.
+/// Begins on a page, and every page has been written, by the thread that works on it later: nothing
+/// is mapped while the clock runs. Asks for no huge pages and refuses none, so that all candidates
+/// meet the same ones.
 class Buffer {
  public:
   /// Numbers from [1, 2), of either sign. Throws std::bad_alloc.

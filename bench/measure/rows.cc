@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace rotary::measure {
 
@@ -15,12 +16,17 @@ double Row::gb_per_s(const Timing& timing) const noexcept {
 
 std::vector<Row> measure_rows(const Workbench& bench, int threads, const Effort& effort,
                               const std::function<void(double)>& progress) {
-  constexpr std::size_t kReferences = 3;
   const std::vector<Variant> variants = variants_of(bench.dtype());
   std::vector<std::function<void()>> candidates;
-  candidates.emplace_back([&] { bench.copy(threads); });
-  candidates.emplace_back([&] { bench.scale(Placement::kInPlace, threads); });
-  candidates.emplace_back([&] { bench.scale(Placement::kOutOfPlace, threads); });
+  // Scales by their placement, then copies, of which there is none in place.
+  constexpr std::size_t kScales = std::size(kPlacements);
+  for (const Placement placement : kPlacements) {
+    candidates.emplace_back([&bench, placement, threads] { bench.scale(placement, threads); });
+  }
+  for (const Placement placement : {Placement::kOutOfPlace, Placement::kUnaligned}) {
+    candidates.emplace_back([&bench, placement, threads] { bench.copy(placement, threads); });
+  }
+  const std::size_t references = candidates.size();
   for (const Variant& variant : variants) {
     candidates.emplace_back(Rotation(bench, variant, threads));
   }
@@ -28,14 +34,15 @@ std::vector<Row> measure_rows(const Workbench& bench, int threads, const Effort&
   const std::vector<Timing> timings = time_in_turns(candidates, effort, progress);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    const bool in_place = variants[i].placement == Placement::kInPlace;
+    const Placement placement = variants[i].placement;
+    const bool unaligned = placement == Placement::kUnaligned;
     rows.push_back({.shape = bench.shape(),
                     .dtype = bench.dtype(),
                     .threads = threads,
                     .variant = variants[i],
-                    .rotate = timings[kReferences + i],
-                    .copy = timings[0],
-                    .scale = timings[in_place ? 1 : 2]});
+                    .rotate = timings[references + i],
+                    .copy = timings[unaligned ? kScales + 1 : kScales],
+                    .scale = timings[static_cast<std::size_t>(placement)]});
   }
   return rows;
 }

@@ -19,7 +19,7 @@ struct Row {
   int threads = 1;
   Variant variant{};
   Timing rotate{};
-  Timing copy{};   // memcpy of q and k to another buffer
+  Timing copy{};   // memcpy of q and k to where the row writes; in place, to aligned memory
   Timing scale{};  // q and k times a number, to where the row writes
 
   /// Every byte once read and once written.

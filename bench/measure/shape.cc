@@ -107,7 +107,15 @@ Regime regime_of(const Shape& shape) noexcept {
 }
 
 std::string_view name_of(Placement placement) noexcept {
-  return placement == Placement::kInPlace ? "in_place" : "out_of_place";
+  switch (placement) {
+    case Placement::kInPlace:
+      return "in_place";
+    case Placement::kOutOfPlace:
+      return "out_of_place";
+    case Placement::kUnaligned:
+      break;
+  }
+  return "out_unaligned";
 }
 
 std::string_view name_of(Tables tables) noexcept {
@@ -131,9 +139,10 @@ std::optional<DType> parse_dtype(std::string_view text) noexcept {
 std::vector<Variant> variants_of(DType dtype) {
   std::vector<Variant> variants;
   for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
-    for (const Placement placement : {Placement::kInPlace, Placement::kOutOfPlace}) {
+    for (const Placement placement : kPlacements) {
       for (const Tables tables : {Tables::kReady, Tables::kOnTheFly}) {
         if (dtype == DType::kFloat64 && tables == Tables::kReady) continue;
+        if (placement == Placement::kUnaligned && tables == Tables::kOnTheFly) continue;
         variants.push_back({pairing, placement, tables});
       }
     }

@@ -55,7 +55,11 @@ std::optional<Shape> parse_shape(std::string_view text);
 enum class Regime { kDecode, kInCache, kBetween, kOutOfCache };
 Regime regime_of(const Shape& shape) noexcept;
 
-enum class Placement { kInPlace, kOutOfPlace };
+/// Where the result goes: over q and k, to other memory that begins on a page, or 16 bytes past one,
+/// as large blocks of malloc do.
+enum class Placement { kInPlace, kOutOfPlace, kUnaligned };
+inline constexpr Placement kPlacements[] = {Placement::kInPlace, Placement::kOutOfPlace,
+                                            Placement::kUnaligned};
 enum class Tables { kReady, kOnTheFly };
 
 /// One way to rotate.
@@ -65,7 +69,7 @@ struct Variant {
   Tables tables = Tables::kReady;
 };
 
-/// "in_place", "out_of_place".
+/// "in_place", "out_of_place", "out_unaligned".
 std::string_view name_of(Placement placement) noexcept;
 /// "ready", "on_the_fly".
 std::string_view name_of(Tables tables) noexcept;
@@ -74,7 +78,8 @@ std::string_view name_of(Tables tables) noexcept;
 std::string_view short_name_of(DType dtype) noexcept;
 std::optional<DType> parse_dtype(std::string_view text) noexcept;
 
-/// Every variant that there is for a type: float64 has no tables.
+/// Every variant that is measured of a type: float64 has no tables, and unaligned results with
+/// tables made on the fly would tell nothing more.
 std::vector<Variant> variants_of(DType dtype);
 
 }  // namespace rotary::measure

@@ -61,18 +61,25 @@ std::int64_t Workbench::bytes() const noexcept {
   return shape_.elements() * static_cast<std::int64_t>(size_of(dtype_));
 }
 
-TensorView Workbench::view(const Buffer& buffer, std::int64_t heads) const {
+TensorView Workbench::view(std::byte* data, std::int64_t heads) const {
   if (shape_.batch == 1) {
-    return TensorView::contiguous(buffer.data(), dtype_, {shape_.tokens, heads, shape_.head_dim});
+    return TensorView::contiguous(data, dtype_, {shape_.tokens, heads, shape_.head_dim});
   }
-  return TensorView::contiguous(buffer.data(), dtype_,
+  return TensorView::contiguous(data, dtype_,
                                 {shape_.batch, shape_.tokens, heads, shape_.head_dim});
 }
 
-void Workbench::copy(int threads) const {
-  const auto copy_rows = [](const Buffer& in, const Buffer& out, std::int64_t first,
-                            std::int64_t last) {
-    std::memcpy(out.data() + first * in.row_bytes(), in.data() + first * in.row_bytes(),
+std::byte* Workbench::place(const Buffer& in, const Buffer& out, Placement placement) noexcept {
+  constexpr std::size_t kPast = 16;
+  if (placement == Placement::kInPlace) return in.data();
+  return placement == Placement::kUnaligned ? out.data() + kPast : out.data();
+}
+
+void Workbench::copy(Placement placement, int threads) const {
+  const auto copy_rows = [placement](const Buffer& in, const Buffer& out, std::int64_t first,
+                                     std::int64_t last) {
+    std::memcpy(place(in, out, placement) + first * in.row_bytes(),
+                in.data() + first * in.row_bytes(),
                 static_cast<std::size_t>((last - first) * in.row_bytes()));
   };
   in_parts(useful_threads(threads, 2 * bytes()), shape_.all_tokens(),
@@ -84,10 +91,10 @@ void Workbench::copy(int threads) const {
 
 void Workbench::scale(Placement placement, int threads) const {
   const bool in_place = placement == Placement::kInPlace;
-  const auto scale_rows = [this](const Buffer& in, const Buffer& out, std::int64_t first,
-                                 std::int64_t last) {
+  const auto scale_rows = [this, placement](const Buffer& in, const Buffer& out, std::int64_t first,
+                                            std::int64_t last) {
     const std::byte* from = in.data() + first * in.row_bytes();
-    std::byte* to = out.data() + first * in.row_bytes();
+    std::byte* to = place(in, out, placement) + first * in.row_bytes();
     const auto size = static_cast<std::size_t>((last - first) * in.row_bytes());
     if (dtype_ == DType::kFloat64) {
       scale_bytes<double>(from, to, size);
@@ -97,16 +104,16 @@ void Workbench::scale(Placement placement, int threads) const {
   };
   in_parts(useful_threads(threads, in_place ? bytes() : 2 * bytes()), shape_.all_tokens(),
            [&](std::int64_t first, std::int64_t last) {
-             scale_rows(q_, in_place ? q_ : q_out_, first, last);
-             scale_rows(k_, in_place ? k_ : k_out_, first, last);
+             scale_rows(q_, q_out_, first, last);
+             scale_rows(k_, k_out_, first, last);
            });
 }
 
 Rotation::Rotation(const Workbench& bench, const Variant& variant, int threads)
     : q_(bench.q()),
       k_(bench.k()),
-      q_out_(bench.q_out()),
-      k_out_(bench.k_out()),
+      q_out_(bench.q_out(variant.placement)),
+      k_out_(bench.k_out(variant.placement)),
       placement_(variant.placement),
       first_(first_position(bench.shape())),
       rope_(make_rope(bench.shape(), variant, threads)) {}

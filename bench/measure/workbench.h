@@ -14,7 +14,7 @@
 namespace rotary::measure {
 
 /// All candidates work on the same memory: q and k are read, and the result goes there (in place)
-/// or to q_out and k_out.
+/// or to other memory.
 class Workbench {
  public:
   Workbench(const Shape& shape, DType dtype);
@@ -24,19 +24,25 @@ class Workbench {
   /// Read once and written once by every candidate.
   std::int64_t bytes() const noexcept;
 
-  TensorView q() const { return view(q_, shape_.q_heads); }
-  TensorView k() const { return view(k_, shape_.k_heads); }
-  TensorView q_out() const { return view(q_out_, shape_.q_heads); }
-  TensorView k_out() const { return view(k_out_, shape_.k_heads); }
+  TensorView q() const { return view(q_.data(), shape_.q_heads); }
+  TensorView k() const { return view(k_.data(), shape_.k_heads); }
+  /// Where the results go; q and k themselves for kInPlace.
+  TensorView q_out(Placement placement) const {
+    return view(place(q_, q_out_, placement), shape_.q_heads);
+  }
+  TensorView k_out(Placement placement) const {
+    return view(place(k_, k_out_, placement), shape_.k_heads);
+  }
 
-  /// memcpy of q and k to q_out and k_out.
-  void copy(int threads) const;
+  /// memcpy of q and k to q_out and k_out, which are elsewhere.
+  void copy(Placement placement, int threads) const;
   /// Multiplies q and k by one, which the compiler does not know to be one. 16-bit types are
   /// multiplied as the float32 that two of them make: the same bytes, and no conversion.
   void scale(Placement placement, int threads) const;
 
  private:
-  TensorView view(const Buffer& buffer, std::int64_t heads) const;
+  TensorView view(std::byte* data, std::int64_t heads) const;
+  static std::byte* place(const Buffer& in, const Buffer& out, Placement placement) noexcept;
 
   Shape shape_;
   DType dtype_;

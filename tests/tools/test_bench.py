@@ -30,8 +30,9 @@ KEYS = [
     "gb_per_s",
     "ratio",
 ]
-PAIRINGS, PLACEMENTS = ["half", "interleaved"], ["in_place", "out_of_place"]
-TABLES = ["ready", "on_the_fly"]
+PAIRINGS = ["half", "interleaved"]
+PLACES = [(p, t) for p in ("in_place", "out_of_place") for t in ("ready", "on_the_fly")]
+PLACES.append(("out_unaligned", "ready"))
 SIZES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp64": 8}
 SMALL = "3x2+1x64"
 
@@ -70,11 +71,10 @@ def test_every_row_of_the_matrix_once():
         ["fp32", "bf16", "fp16"],
         [1, 2],
         PAIRINGS,
-        PLACEMENTS,
-        TABLES,
+        PLACES,
     )
     rows = variants(result)
-    assert sorted(rows) == sorted(wanted)
+    assert sorted(rows) == sorted((*others, *place) for *others, place in wanted)
     assert len(set(rows)) == len(rows)
 
 
@@ -83,7 +83,7 @@ def test_the_usual_shapes():
     rows = bench("--dtype", "bf16", "--threads", "1")["rows"]
     sizes = [(r["batch"], r["tokens"], r["heads"], r["head_dim"]) for r in rows]
     assert set(sizes) == {(1, 1, 40, 128), (1, 64, 40, 128), (1, 4096, 40, 128), (8, 4096, 24, 64)}
-    assert len(rows) == 4 * 8
+    assert len(rows) == 4 * 10
 
 
 def test_threads_are_one_and_all_by_default():
@@ -96,13 +96,13 @@ def test_float64_has_no_tables():
     assert rows == [
         ("3x(2+1)x64", "fp64", 1, pairing, placement, "on_the_fly")
         for pairing in PAIRINGS
-        for placement in PLACEMENTS
+        for placement in ("in_place", "out_of_place")
     ]
 
 
 def test_what_is_named_twice_is_measured_once():
     twice = bench("--shape", f"{SMALL},3x(2+1)x64", "--dtype", "fp32,fp32", "--threads", "1,1")
-    assert len(twice["rows"]) == 8
+    assert len(twice["rows"]) == 10
 
 
 def test_every_target_of_this_machine():
@@ -123,8 +123,8 @@ def test_page():
     for title in ("1x(32+8)x128, 1 thread", "64x(32+8)x128, 1 thread", "3x(2+1)x64, 1 thread"):
         assert title in lines
     assert sum(line.split()[:1] == ["dtype"] for line in lines) == 3
-    # Three references and eight variants for each of three types and shapes, and seven targets.
-    assert sum(line.split()[:1] in (["fp32"], ["bf16"], ["fp16"]) for line in lines) == 99 + 7
+    # Five references and ten variants for each of three types and shapes, and seven targets.
+    assert sum(line.split()[:1] in (["fp32"], ["bf16"], ["fp16"]) for line in lines) == 135 + 7
     assert "Targets" in lines
     assert sum(" decode, " in line for line in lines) == 6
 
@@ -160,7 +160,7 @@ def test_out_writes_the_same_json(tmp_path):
     options = ("--quick", "--shape", SMALL, "--threads", "1", "--out", file)
     assert succeed("bench", *options, "--json") == file.read_text()
     assert "Time of one call" in succeed("bench", *options)
-    assert [list(row) for row in json.loads(file.read_text())["rows"]] == [KEYS] * 24
+    assert [list(row) for row in json.loads(file.read_text())["rows"]] == [KEYS] * 30
 
 
 # ---- Usage -------------------------------------------------------------------------------------
