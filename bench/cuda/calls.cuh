@@ -80,6 +80,7 @@ inline rotary::internal::cuda::SimpleParams params_of(const Turn& t, bool overla
   p.head_dim = t.w.head_dim;
   p.pairs = p.pair_count = call.pairs;
   p.type = t.w.size == 4 ? rotary::DType::kFloat32 : rotary::DType::kBFloat16;
+  p.out_type = p.type;
   p.read = p.write =
       t.layout == Layout::kHalf ? rotary::Pairing::kHalf : rotary::Pairing::kInterleaved;
   p.overlaps = overlaps;

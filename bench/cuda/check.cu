@@ -259,7 +259,7 @@ void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& fa
   const bool plain = random.source.table == nullptr && random.source.divisor == nullptr &&
                      random.source.is_position;
   bool good = true;
-  if (draw.chance(20) && plain) {
+  if (draw.chance(20) && plain && !random.large) {
     random.direction = Direction::kForward;
     Sum& sum = sums["gradient, " + random.kind];
     const double found = gradient_difference(random, arena, draw);
@@ -268,8 +268,8 @@ void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& fa
     good = found <= (strict ? 1e-11 : 1e-5);
     if (!good) std::printf("job %d: gradients differ by %.3g\n", current_job, found);
   } else {
-    const bool narrow = !has_double && draw.chance(15);
-    Sum& sum = sums[(narrow ? "8 bits, " : "") + random.kind];
+    const bool narrow = !has_double && !random.large && draw.chance(15);
+    Sum& sum = sums[(narrow ? "8 bits, " : random.large ? "large, " : "") + random.kind];
     const std::int64_t found = narrow ? count_differing_bytes(random, arena, draw)
                                       : count_differing(random, arena, draw.chance(30));
     ++sum.jobs;

@@ -4,6 +4,7 @@
 // The ladder of versions that the kernel of src/cuda grew on: each rung is checked, then measured
 // on the same workloads in the same run as a device-to-device copy.
 //   ladder [file for JSON]
+//   ladder once <workload> <mode>     four launches of src/cuda, for a profiler; modes count from 0
 //
 // Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
 // gaps between launches included. A fraction is (q and k read once and written once) / time, over
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "accuracy.cuh"
 #include "calls.cuh"
 #include "harness.cuh"
+#include "rope_rows.cuh"
 
 namespace {
 
@@ -65,6 +68,18 @@ class Ladder {
     for (int mode = 0; mode < 6; ++mode) print_mode(mode);
     print_protocols();
     print_decode();
+    ladder::RopeRows(memory_, clock_, rate_).print(workloads_);
+  }
+
+  void run_once(const std::string& workload, const Mode& mode) {
+    for (const Workload& w : workloads_) {
+      if (w.name != workload) continue;
+      memory_.fill_input(w);
+      for (int i = 0; i < 4; ++i) {
+        ladder::run(Rung::kLibrary, turn_of(w, mode, i), clock_.stream);
+      }
+      check(cudaStreamSynchronize(clock_.stream), "once");
+    }
   }
 
   bool failed() const { return failed_; }
@@ -189,18 +204,26 @@ class Ladder {
 
   /// The same work by other clocks: one set again and again, and single launches between events.
   void print_protocols() {
-    std::printf("\n%-34s%12s%12s%12s\n", "us, half, out of place", "graph", "one set", "queued");
+    for (const Mode& mode : {kModes[0], kModes[1], kModes[2]}) print_protocols(mode);
+  }
+
+  void print_protocols(const Mode& mode) {
+    std::printf("\nus, %-30s%12s%12s%12s%20s\n", mode.name, "graph", "one set", "queued",
+                "queued, over copy's");
     for (const Workload& w : workloads_) {
       memory_.fill_input(w);
+      double copied = 0.0;
       const auto line = [&](const char* name, const std::function<void(int)>& call) {
         const int calls = calls_for(w, 4.0);
-        std::printf("%s %-32s%12.2f%12.2f%12.2f\n", w.name.c_str(), name,
+        const double queued = clock_.queued(60, call);
+        if (copied == 0.0) copied = queued;
+        std::printf("%s %-32s%12.2f%12.2f%12.2f%20.3f\n", w.name.c_str(), name,
                     clock_.in_graph(calls, 9, call),
-                    clock_.in_graph(calls, 9, [&](int) { call(0); }), clock_.queued(40, call));
+                    clock_.in_graph(calls, 9, [&](int) { call(0); }), queued, copied / queued);
       };
       line("copy", [&](int i) { copy(w, i); });
       line("src/cuda",
-           [&](int i) { ladder::run(Rung::kLibrary, turn_of(w, kModes[0], i), clock_.stream); });
+           [&](int i) { ladder::run(Rung::kLibrary, turn_of(w, mode, i), clock_.stream); });
     }
   }
 
@@ -254,6 +277,10 @@ class Ladder {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "once") {
+    Ladder(nullptr).run_once(argv[2], kModes[std::atoi(argv[3]) % 6]);
+    return 0;
+  }
   std::FILE* json = argc > 1 ? std::fopen(argv[1], "w") : std::fopen("/dev/null", "w");
   if (json == nullptr) return 2;
   cudaDeviceProp device{};

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -83,9 +84,17 @@ inline void write_number(DType type, char* to, double value) {
   }
 }
 
+/// Many numbers repeat themselves, out of step with any head.
 inline void fill_numbers(Draw& draw, DType type, char* from, std::int64_t count) {
+  constexpr std::int64_t kPeriod = 65'521;
   const auto size = static_cast<std::int64_t>(size_of(type));
-  for (std::int64_t i = 0; i < count; ++i) write_number(type, from + i * size, 3.0 * draw.real());
+  for (std::int64_t i = 0; i < std::min(count, kPeriod); ++i) {
+    write_number(type, from + i * size, 3.0 * draw.real());
+  }
+  for (std::int64_t i = kPeriod; i < count; i += kPeriod) {
+    std::memcpy(from + i * size, from,
+                static_cast<std::size_t>(std::min(kPeriod, count - i) * size));
+  }
 }
 
 /// [batch, tokens, heads, head_dim] in one of several orders.
@@ -209,6 +218,9 @@ inline Frequencies make_matrix(Draw& draw, std::int64_t pairs, std::int64_t axes
 
 /// A job drawn at random, with all that it points to.
 struct RandomJob {
+  /// Enough for the kernels that are meant for more than the caches hold.
+  static constexpr std::int64_t kLargeBytes = std::int64_t{34} << 20;
+  bool large;
   std::int64_t pairs, offset, head_dim, batch, tokens, axes;
   std::string kind = "exact";  // what may differ
   std::vector<Operand> operands;
@@ -221,12 +233,14 @@ struct RandomJob {
   Pairing read, write;
 
   RandomJob(Draw& draw, Arena& arena)
-      : pairs(draw.of<std::int64_t>({1, 3, 4, 8, 16, 20, 32, 64, 64, 128, 130, 300, 600})),
+      : large(draw.chance(4)),
+        pairs(large ? draw.of<std::int64_t>({16, 24, 32, 64, 64, 128})
+                    : draw.of<std::int64_t>({1, 3, 4, 8, 16, 20, 32, 64, 64, 128, 130, 300, 600})),
         offset(draw.of<std::int64_t>({0, 0, 0, 8, 5})),
         head_dim(offset + 2 * pairs + draw.of<std::int64_t>({0, 0, 8, 3})),
         batch(1 + draw.upto(2)),
         tokens(pairs <= 32 && draw.chance(40) ? 300 + draw.upto(300) : 1 + draw.upto(20)),
-        axes(draw.of<std::int64_t>({1, 1, 1, 2, 3, 16})),
+        axes(large ? draw.of<std::int64_t>({1, 3}) : draw.of<std::int64_t>({1, 1, 1, 2, 3, 16})),
         direction(draw.of({Direction::kForward, Direction::kInverse, Direction::kAdjoint})),
         read(draw.of({Pairing::kHalf, Pairing::kInterleaved})),
         write(draw.chance(75) ? read : draw.of({Pairing::kHalf, Pairing::kInterleaved})) {
@@ -252,21 +266,38 @@ struct RandomJob {
  private:
   void draw_operands(Draw& draw, Arena& arena) {
     const bool in_place = draw.chance(40);
-    const auto count = 1 + draw.upto(tokens < 100 && draw.chance(20) ? 5 : 1);
+    const auto count = 1 + draw.upto(!large && tokens < 100 && draw.chance(20) ? 5 : 1);
     const DType type =
         draw.of({DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
+    std::vector<std::int64_t> heads;
     for (std::int64_t k = 0; k < count; ++k) {
-      const Dims shape = {batch, tokens, draw.of<std::int64_t>({1, 2, 3, 8, 12}), head_dim};
-      const DType own = draw.chance(90) ? type : DType::kFloat32;
-      const int order = static_cast<int>(draw.upto(9));
-      const TensorView in = make_view(draw, arena, own, shape, order > 4 ? 0 : order);
+      heads.push_back(large ? draw.of<std::int64_t>({4, 8, 12, 32})
+                            : draw.of<std::int64_t>({1, 2, 3, 8, 12}));
+    }
+    if (large) {
+      std::int64_t row = 0;
+      for (const std::int64_t h : heads) row += h * head_dim;
+      row *= batch * static_cast<std::int64_t>(size_of(type));
+      tokens = kLargeBytes / row + 1 + draw.upto(3);
+    }
+    for (const std::int64_t h : heads) {
+      const Dims shape = {batch, tokens, h, head_dim};
+      const DType own = large || draw.chance(90) ? type : DType::kFloat32;
+      const int order = draw_order(draw);
+      const TensorView in = make_view(draw, arena, own, shape, order);
       if (in_place) {
         operands.emplace_back(in);
         continue;
       }
-      const int other = draw.chance(50) ? order : static_cast<int>(draw.upto(4));
-      operands.emplace_back(in, make_view(draw, arena, own, shape, other > 4 ? 0 : other));
+      operands.emplace_back(
+          in, make_view(draw, arena, own, shape, draw.chance(50) ? order : draw_order(draw)));
     }
+  }
+
+  /// Half of the time without gaps; large ones never with elements apart.
+  int draw_order(Draw& draw) const {
+    const int order = static_cast<int>(draw.upto(9));
+    return order > 4 || (large && order == 3) ? 0 : order;
   }
 
   void draw_phases(Draw& draw, Arena& arena) {

@@ -18,42 +18,45 @@ constexpr std::int32_t kLeastThreads = 96;  // otherwise
 std::int32_t divided_up(std::int32_t a, std::int32_t b) noexcept { return (a + b - 1) / b; }
 
 /// Whether offsets in one side of an operand stay within 32 bits, and so the sums on the way there.
-bool stays_small(const RotateParams& p, std::int64_t batch, std::int64_t token,
+bool stays_small(const RotateParams& p, std::int64_t bytes, std::int64_t batch, std::int64_t token,
                  std::int64_t head) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
   // Each stride first, so that the products below cannot overflow 64 bits.
   for (const std::int64_t stride : {batch, token, head}) {
-    if (std::abs(stride / kPackBytes) > kMost) return false;
+    if (std::abs(stride / bytes) > kMost) return false;
   }
   const std::int64_t reach =
-      std::abs(batch / kPackBytes) * p.batch + std::abs(token / kPackBytes) * p.tokens +
-      2 * std::abs(head / kPackBytes) * p.num_heads + p.head_dim * size / kPackBytes;
+      std::abs(batch / bytes) * p.batch + std::abs(token / bytes) * p.tokens +
+      2 * std::abs(head / bytes) * p.num_heads + p.head_dim * size / kPackBytes;
   return reach <= kMost;
 }
 
 bool fill_operand(const RotateParams& p, const OperandParams& o, PackOperand& to) noexcept {
-  if (!stays_small(p, o.in_batch, o.in_token, o.in_head) ||
-      !stays_small(p, o.out_batch, o.out_token, o.out_head)) {
+  const auto size = static_cast<std::int64_t>(size_of(p.type));
+  const std::int64_t out_bytes = kPackBytes / size * static_cast<std::int64_t>(size_of(p.out_type));
+  if (!stays_small(p, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
+      !stays_small(p, out_bytes, o.out_batch, o.out_token, o.out_head)) {
     return false;
   }
-  const auto packs = [](std::int64_t bytes) {
-    return static_cast<std::int32_t>(bytes / kPackBytes);
+  const auto packs = [](std::int64_t bytes, std::int64_t of = kPackBytes) {
+    return static_cast<std::int32_t>(bytes / of);
   };
   to = {.in = static_cast<const char*>(o.in),
         .out = static_cast<char*>(o.out),
         .in_batch = packs(o.in_batch),
         .in_token = packs(o.in_token),
         .in_head = packs(o.in_head),
-        .out_batch = packs(o.out_batch),
-        .out_token = packs(o.out_token),
-        .out_head = packs(o.out_head),
+        .out_batch = packs(o.out_batch, out_bytes),
+        .out_token = packs(o.out_token, out_bytes),
+        .out_head = packs(o.out_head, out_bytes),
         .heads = 0,
         .tokens = 1,
         .token_mask = 0,
         .group_shift = 0,
         .groups = 1,
-        .threads = 0};
+        .threads = 0,
+        .out_scale = o.out_scale};
   return true;
 }
 
@@ -108,8 +111,16 @@ bool make_pack_params(const SimpleParams& p, Layout layout, PackParams& to) noex
   to.cos_size = p.size.cos_float;
   to.sin_size = p.size.sin_float;
   to.overlaps = p.overlaps;
+  to.e5m2 = p.out_type == DType::kFloat8E5M2;
   std::copy_n(p.fractions, p.pair_count, to.fractions);
   if (p.axes > 1) std::copy_n(p.axis_of, p.pair_count, to.axis_of);
+  return true;
+}
+
+bool make_exchanged(const SimpleParams& p, PackParams& to) noexcept {
+  const std::int32_t packs = 2 * to.units;
+  if (p.pair_count != p.pairs || packs > 32 || (packs & (packs - 1)) != 0) return false;
+  to.units = packs;
   return true;
 }
 

@@ -13,7 +13,8 @@
 
 namespace rotary::internal::cuda {
 
-/// Strides count packs. An address is base + 16 * (32-bit offset): tensors up to 16 GB.
+/// Strides count packs: 16 bytes, or what becomes of them in 8-bit results. An address is base + 16
+/// * (32-bit offset): tensors up to 16 GB.
 struct PackOperand {
   const char* in;  // [batch, tokens, heads, packs of a head]
   char* out;       // [batch, tokens, heads, packs of a head]
@@ -31,6 +32,7 @@ struct PackOperand {
   std::int32_t group_shift;
   std::int32_t groups;
   std::int32_t threads;  // that make the row of a token
+  const float* out_scale;
 };
 
 /// PositionParams with 32-bit strides, in elements. `narrow`: integers are int32.
@@ -64,12 +66,17 @@ struct PackParams {
   std::int32_t rest_count;   // in all,
   std::int32_t rest_skip;    // and packs of the slice between
   bool overlaps;
+  bool e5m2;                              // which 8-bit type results have
   std::uint64_t fractions[kSimplePairs];  // [pair_count]
   std::uint8_t axis_of[kSimplePairs];     // [pair_count], where axes > 1
 };
 
 /// False where the tuned kernels do not reach. `layout` is kHalf or kNeighbours.
 bool make_pack_params(const SimpleParams& p, Layout layout, PackParams& to) noexcept;
+
+/// Turns parameters of kHalf into those of halves exchanged between lanes; false where the packs of
+/// a head do not fit.
+bool make_exchanged(const SimpleParams& p, PackParams& to) noexcept;
 
 /// A block is [depth][rows][units] threads; the grid is [shares][batch][tiles].
 struct PackShape {

@@ -23,9 +23,12 @@ __device__ __forceinline__ void let_next_launch_begin() {
 }
 
 /// How a kernel is built: heads of a thread, whether they follow each other, most threads of a
-/// block, and blocks that a multiprocessor must have room for (which bounds the registers).
-template <int kHeadsOfThread, bool kFollow, int kMostThreads, int kLeastBlocks>
+/// block, blocks that a multiprocessor must have room for (which bounds the registers), and whether
+/// a block brings all its lines into the second-level cache before its threads load any.
+template <int kHeadsOfThread, bool kFollow, int kMostThreads, int kLeastBlocks,
+          bool kPrefetchesLines = false>
 struct Build {
+  static constexpr bool kPrefetches = kPrefetchesLines;
   static constexpr int kHeads = kHeadsOfThread;
   static constexpr int kThreads = kMostThreads;
   static constexpr int kBlocks = kLeastBlocks;

@@ -26,6 +26,12 @@ __device__ __forceinline__ Pack<16> load_pack(const void* from) {
   return pack;
 }
 
+/// Brings the line into the second-level cache. That is no read: what is written to it meanwhile is
+/// seen by the load that follows.
+__device__ __forceinline__ void prefetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 __device__ __forceinline__ void store_pack(void* to, const Pack<16>& pack) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(pack.words[0]),
                "r"(pack.words[1]), "r"(pack.words[2]), "r"(pack.words[3])

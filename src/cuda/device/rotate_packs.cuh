@@ -7,8 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/device/blocks.cuh"
+#include "cuda/device/exchanged.cuh"
+#include "cuda/device/float8.cuh"
 #include "cuda/device/memory.cuh"
 #include "cuda/device/phase.cuh"
 #include "cuda/device/positions.cuh"
@@ -63,24 +66,40 @@ template <class Unit>
 __device__ __forceinline__ void make_z(const PackParams& p, std::uint64_t phase, std::uint32_t i,
                                        float* c, float* s) {
   const CosSin<float> z = cos_sin_on_device<float>(phase);
-  const std::uint32_t at = Row<Unit>::at(i, static_cast<std::uint32_t>(p.units));
+  const std::uint32_t at = Row<Unit>::at(i, Unit::row_parts(static_cast<std::uint32_t>(p.units)));
   c[at] = product(z.cos, p.cos_size);
   s[at] = product(z.sin, p.sin_size);
 }
 
-__device__ __forceinline__ const char* pack_address(const char* base, std::int32_t packs) {
-  return base + static_cast<std::int64_t>(packs) * 16;
-}
-__device__ __forceinline__ char* pack_address(char* base, std::int32_t packs) {
-  return base + static_cast<std::int64_t>(packs) * 16;
+template <int kBytes = 16, typename Char>
+__device__ __forceinline__ Char* pack_address(Char* base, std::int32_t packs) {
+  return base + static_cast<std::int64_t>(packs) * kBytes;
 }
 
+/// Bytes of 16 bytes as they are written.
+template <class Unit>
+inline constexpr int kOutBytes =
+    std::is_same_v<typename Unit::OutElement, Float8> ? Unit::kPack : 16;
+
 /// Packs outside the rotary slice of one head.
-__device__ __forceinline__ void copy_rest(const PackParams& p, const char* in, char* out) {
+template <class Unit>
+__device__ __forceinline__ void copy_rest(const PackParams& p, const char* in, char* out,
+                                          const typename Unit::Target& target) {
+  const Head<const char*> from{in, 0};
+  const Head<char*> to{out, 0};
   for (auto i = static_cast<std::int32_t>(threadIdx.x); i < p.rest_count;
        i += static_cast<std::int32_t>(blockDim.x)) {
-    const std::int64_t at = i < p.rest_before ? i : i + p.rest_skip;
-    store_pack(out + at * 16, load_pack(in + at * 16));
+    Unit::copy(from, to, (i < p.rest_before ? i : i + p.rest_skip) * Unit::kPack, target);
+  }
+}
+
+template <class Unit>
+__device__ __forceinline__ typename Unit::Target target_of(const PackParams& p,
+                                                           const PackOperand& o) {
+  if constexpr (std::is_same_v<typename Unit::OutElement, Float8>) {
+    return {o.out_scale == nullptr ? 1.0f : *o.out_scale, p.e5m2 ? __NV_E5M2 : __NV_E4M3};
+  } else {
+    return {};
   }
 }
 
@@ -102,7 +121,6 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
   float* const c = rows + slice * 2 * p.row_size;
   float* const s = c + p.row_size;
   const bool inside = token < p.tokens;
-  const auto units = static_cast<std::uint32_t>(p.units);
   const auto count = inside ? static_cast<std::uint32_t>(p.pair_count) : 0u;
   std::uint32_t i = (group * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   Seed seed{};
@@ -112,6 +130,17 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
   const std::int32_t in = batch * o.in_batch + token * o.in_token + p.place + x;
   typename Unit::Data data[Build::kHeads];
   if (p.overlaps) let_next_launch_begin();
+  if constexpr (Build::kPrefetches) {
+    // One thread a line: 128 bytes.
+#pragma unroll
+    for (int j = 0; j < Build::kHeads; ++j) {
+      if (!inside || head(j) >= o.heads) continue;
+      const char* const unit = pack_address(o.in, in + head(j) * o.in_head);
+      if ((reinterpret_cast<std::uintptr_t>(unit) & 127) >= 16) continue;
+      prefetch_line(unit);
+      if constexpr (Unit::kPacks == 2) prefetch_line(unit + p.distance);
+    }
+  }
   wait_for_previous_launch();
 
   // `inside` is tested in this loop and the one that stores, not around them: there the compiler
@@ -136,21 +165,26 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
   const std::int32_t out = batch * o.out_batch + token * o.out_token + p.place + x;
   float cos[Unit::kPairs];
   float sin[Unit::kPairs];
-  Row<Unit>::read(c, threadIdx.x, units, cos);
-  Row<Unit>::read(s, threadIdx.x, units, sin);
+  const std::uint32_t parts = Unit::row_parts(static_cast<std::uint32_t>(p.units));
+  Row<Unit>::read(c, Unit::row_part(threadIdx.x), parts, cos);
+  Row<Unit>::read(s, Unit::row_part(threadIdx.x), parts, sin);
+  const auto target = target_of<Unit>(p, o);
 #pragma unroll
   for (int j = 0; j < Build::kHeads; ++j) {
-    const auto turned = Unit::turn(data[j], cos, sin, {});
+    const auto turned = Unit::turn(data[j], cos, sin, target);
     if (!inside || head(j) >= o.heads) continue;
-    char* const unit = pack_address(o.out, out + head(j) * o.out_head);
+    char* const unit = pack_address<kOutBytes<Unit>>(o.out, out + head(j) * o.out_head);
     store_pack(unit, turned.packs[0]);
-    if constexpr (Unit::kPacks == 2) store_pack(unit + p.distance, turned.packs[1]);
+    if constexpr (Unit::kPacks == 2) {
+      store_pack(unit + p.distance * kOutBytes<Unit> / 16, turned.packs[1]);
+    }
   }
   if (p.rest_count == 0 || !inside) return;
   for (int j = 0; j < Build::kHeads; ++j) {
     if (head(j) >= o.heads) continue;
-    copy_rest(p, pack_address(o.in, in - p.place - x + head(j) * o.in_head),
-              pack_address(o.out, out - p.place - x + head(j) * o.out_head));
+    copy_rest<Unit>(p, pack_address(o.in, in - p.place - x + head(j) * o.in_head),
+                    pack_address<kOutBytes<Unit>>(o.out, out - p.place - x + head(j) * o.out_head),
+                    target);
   }
 }
 

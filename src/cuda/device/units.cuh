@@ -57,6 +57,9 @@ struct PackedUnit {
   using OutElement = Out;
   using Target = typename Out::Target;
   static constexpr int kPack = In::kPerPack;
+  /// Which part of the row unit x turns by, of how many.
+  static __device__ __forceinline__ std::uint32_t row_part(std::uint32_t x) { return x; }
+  static __device__ __forceinline__ std::uint32_t row_parts(std::uint32_t units) { return units; }
   static __device__ __forceinline__ void copy(const Head<const char*>& in, const Head<char*>& out,
                                               std::int32_t i, const Target& target) {
     const Pack<16> pack = load_pack(at_element<In>(in, i));
