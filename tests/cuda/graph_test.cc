@@ -180,9 +180,11 @@ TEST(CudaGraph, StreamsAndThreads) {
   const auto calls = every_call();
   const Desk first;
   std::vector<Memory> wanted;
+  wanted.reserve(calls.size());
   for (const NamedCall& call : calls) wanted.push_back(directly(first, call));
   std::vector<int> wrong(kThreads, 0);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       const DeviceStream stream;

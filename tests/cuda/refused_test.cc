@@ -27,17 +27,17 @@ namespace {
 /// Tensors on the device that must come back untouched.
 class CudaRefused : public testing::Test {
  protected:
-  void SetUp() override { before_ = desk.memory(); }
+  void SetUp() override { before_ = desk_.memory(); }
   void TearDown() override {
-    EXPECT_TRUE(desk.memory() == before_);
-    EXPECT_EQ(host.bits(), PlacedTensor(Layout::kContiguous, DType::kBFloat16, kSizes, 1).bits());
+    EXPECT_TRUE(desk_.memory() == before_);
+    EXPECT_EQ(host_.bits(), PlacedTensor(Layout::kContiguous, DType::kBFloat16, kSizes, 1).bits());
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   }
   static constexpr Sizes kSizes{Desk::kBatch, Desk::kTokens, 6, 64};
 
   /// By each of the maps, which share their checks.
   void refused(const Operands& x, const Positions& at, const std::string& rule) const {
-    const Rope& rope = desk.rope;
+    const Rope& rope = desk_.rope;
     expect_refused([&] { rope.rotate(x, at); }, "rotate", rule);
     expect_refused([&] { rope.unrotate(x, at); }, "unrotate", rule);
     expect_refused([&] { rope.adjoint(x, at); }, "adjoint", rule);
@@ -45,8 +45,8 @@ class CudaRefused : public testing::Test {
     expect_refused([&] { rerotate(x, rope, rope, at); }, "rerotate", rule);
   }
 
-  Desk desk;
-  PlacedTensor host{Layout::kContiguous, DType::kBFloat16, kSizes, 1};
+  Desk desk_;
+  PlacedTensor host_{Layout::kContiguous, DType::kBFloat16, kSizes, 1};
 
  private:
   std::vector<reference::Elements> before_;
@@ -60,69 +60,72 @@ TEST_F(CudaRefused, PositionsOnAnotherDevice) {
   for (const Positions& at :
        {Positions::range(rows), Positions::at(rows), Positions::ids(ids), Positions::ids(real),
         Positions::packed(boundaries), Positions::packed(boundaries, rows)}) {
-    refused(desk.view(0), at, "same device");
-    const TableRope table({desk.rows(5), desk.rows(6)}, desk.rope.layout(), TableWidth::kPairs);
-    expect_refused([&] { table.rotate(desk.view(0), at); }, "rotate", "");
-    expect_refused([&] { desk.rope.cos_sin(desk.rows(5), desk.rows(6), at); }, "cos_sin", "device");
+    refused(desk_.view(0), at, "same device");
+    const TableRope table({desk_.rows(5), desk_.rows(6)}, desk_.rope.layout(), TableWidth::kPairs);
+    expect_refused([&] { table.rotate(desk_.view(0), at); }, "rotate", "");
+    expect_refused([&] { desk_.rope.cos_sin(desk_.rows(5), desk_.rows(6), at); }, "cos_sin",
+                   "device");
     expect_refused(
-        [&] { desk.rope.gradient({{desk.view(0), desk.view(2)}}, at, desk.gradients()); },
+        [&] { desk_.rope.gradient({{desk_.view(0), desk_.view(2)}}, at, desk_.gradients()); },
         "gradient", "device");
   }
   // And the other way round.
-  refused(host.view(), desk.at_ids(), "same device");
+  refused(host_.view(), desk_.at_ids(), "same device");
 }
 
 TEST_F(CudaRefused, TensorsOnSeveralDevices) {
-  refused({desk.view(0), host.view()}, Positions::range(), "same device");
-  refused({host.view(), desk.view(0)}, Positions::range(), "same device");
-  refused(Operand(desk.view(0), host.view()), Positions::range(), "same device");
-  refused(Operand(host.view(), desk.view(0)), Positions::range(), "same device");
-  TensorView other = desk.view(1);
+  refused({desk_.view(0), host_.view()}, Positions::range(), "same device");
+  refused({host_.view(), desk_.view(0)}, Positions::range(), "same device");
+  refused(Operand(desk_.view(0), host_.view()), Positions::range(), "same device");
+  refused(Operand(host_.view(), desk_.view(0)), Positions::range(), "same device");
+  TensorView other = desk_.view(1);
   other.device.index = 1;
-  refused({desk.view(0), other}, Positions::range(), "same device");
-  expect_refused([&] { desk.rope.gradient({{desk.view(0), host.view()}}, Positions::range()); },
+  refused({desk_.view(0), other}, Positions::range(), "same device");
+  expect_refused([&] { desk_.rope.gradient({{desk_.view(0), host_.view()}}, Positions::range()); },
                  "gradient", "device");
-  expect_refused([&] { desk.rope.cos_sin(desk.rows(5), other, Positions::range()); }, "cos_sin",
+  expect_refused([&] { desk_.rope.cos_sin(desk_.rows(5), other, Positions::range()); }, "cos_sin",
                  "");
   std::vector<float> row(Desk::kTokens * Desk::kPairs);
   const auto rows =
       TensorView::contiguous(row.data(), DType::kFloat32, {Desk::kTokens, Desk::kPairs});
-  const TableRope table({rows, rows}, desk.rope.layout(), TableWidth::kPairs);
-  expect_refused([&] { table.rotate(desk.view(0)); }, "rotate", "same device");
-  expect_refused([&] { TableRope({desk.rows(5), rows}, desk.rope.layout(), TableWidth::kPairs); },
+  const TableRope table({rows, rows}, desk_.rope.layout(), TableWidth::kPairs);
+  expect_refused([&] { table.rotate(desk_.view(0)); }, "rotate", "same device");
+  expect_refused([&] { TableRope({desk_.rows(5), rows}, desk_.rope.layout(), TableWidth::kPairs); },
                  "TableRope", "");
 }
 
 TEST_F(CudaRefused, Workspace) {
   const auto gradient = [&](const ParameterGradients& parameters) {
     return [&, parameters] {
-      desk.rope.gradient({{desk.view(0), desk.view(2), desk.view(2)}}, desk.at_ids(), parameters);
+      desk_.rope.gradient({{desk_.view(0), desk_.view(2), desk_.view(2)}}, desk_.at_ids(),
+                          parameters);
     };
   };
-  ASSERT_GT(desk.workspace.size(), 0u);
-  ParameterGradients wrong = desk.gradients();
+  ASSERT_GT(desk_.workspace.size(), 0u);
+  ParameterGradients wrong = desk_.gradients();
   wrong.workspace = {};
   expect_refused(gradient(wrong), "gradient", "workspace", "got 0");
-  wrong.workspace = {desk.workspace.data(), desk.workspace.size() - 1};
+  wrong.workspace = {desk_.workspace.data(), desk_.workspace.size() - 1};
   expect_refused(gradient(wrong), "gradient", "workspace");
-  wrong.workspace = {desk.workspace.data(16), desk.workspace.size()};
+  wrong.workspace = {desk_.workspace.data(16), desk_.workspace.size()};
   expect_refused(gradient(wrong), "gradient", "workspace", "aligned to 256");
-  wrong = desk.gradients();
+  wrong = desk_.gradients();
   wrong.positions.device = {};
   expect_refused(gradient(wrong), "gradient", "device");
-  wrong = desk.gradients();
+  wrong = desk_.gradients();
   wrong.scale = wrong.frequencies.data();
   expect_refused(gradient(wrong), "gradient", "share memory");
 }
 
 TEST_F(CudaRefused, Float8) {
-  TensorView q8 = desk.view(4);
+  TensorView q8 = desk_.view(4);
   refused(q8, Positions::range(), "float8");
-  refused(Operand(q8, desk.view(0)), Positions::range(), "float8");
-  refused(Operand(desk.view(0), desk.view(2), desk.scale.data()), Positions::range(), "out_scale");
+  refused(Operand(q8, desk_.view(0)), Positions::range(), "float8");
+  refused(Operand(desk_.view(0), desk_.view(2), desk_.scale.data()), Positions::range(),
+          "out_scale");
   PlacedTensor host8(Layout::kContiguous, DType::kFloat8E4M3, kSizes, 2);
-  refused(Operand(host.view(), host8.view()), Positions::range(), "");
-  TensorView wide = desk.view(8);  // any memory will do: it is not looked at
+  refused(Operand(host_.view(), host8.view()), Positions::range(), "");
+  TensorView wide = desk_.view(8);  // any memory will do: it is not looked at
   wide.dtype = DType::kFloat64;
   wide.shape = q8.shape;
   wide.strides = q8.strides;
@@ -131,19 +134,19 @@ TEST_F(CudaRefused, Float8) {
 
 // Of positions without memory it is known that there is no row for them.
 TEST_F(CudaRefused, RangesBeyondATable) {
-  const TableRope table({desk.rows(5), desk.rows(6)}, desk.rope.layout(), TableWidth::kPairs);
-  expect_refused([&] { table.rotate(desk.view(0), Positions::range(1)); }, "rotate", "row");
-  expect_refused([&] { table.rotate(desk.view(0), Positions::at(-1)); }, "rotate", "row");
+  const TableRope table({desk_.rows(5), desk_.rows(6)}, desk_.rope.layout(), TableWidth::kPairs);
+  expect_refused([&] { table.rotate(desk_.view(0), Positions::range(1)); }, "rotate", "row");
+  expect_refused([&] { table.rotate(desk_.view(0), Positions::at(-1)); }, "rotate", "row");
 }
 
 // Checks of shapes and memory are those of the CPU.
 TEST_F(CudaRefused, ShapesAndMemory) {
-  refused(desk.view(8), Positions::range(), "head_dim 64");
-  TensorView wrong = desk.view(0);
+  refused(desk_.view(8), Positions::range(), "head_dim 64");
+  TensorView wrong = desk_.view(0);
   wrong.strides[1] = 0;
   refused(wrong, Positions::range(), "share memory");
-  refused({desk.view(0), desk.view(0)}, Positions::range(), "share");
-  const std::vector<Operand> many(kMaxOperands + 1, Operand(desk.view(0)));
+  refused({desk_.view(0), desk_.view(0)}, Positions::range(), "share");
+  const std::vector<Operand> many(kMaxOperands + 1, Operand(desk_.view(0)));
   refused(std::span<const Operand>(many), Positions::range(), "at most 16");
 }
 
@@ -154,7 +157,7 @@ TEST_F(CudaRefused, AStreamThatTakesNothing) {
     check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
     EXPECT_NE(cudaStreamSynchronize(stream.get()), cudaSuccess);  // not while it is captured
     try {
-      call.run(desk, stream.handle());
+      call.run(desk_, stream.handle());
       ADD_FAILURE() << call.name;
     } catch (const CudaError& error) {
       EXPECT_NE(error.code(), 0);
