@@ -12,13 +12,13 @@ Each pair (x, y) is multiplied by the complex number z = scale * e^(i phase):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from . import _core
-from ._arrays import library_of, stream_handle
+from ._arrays import library_of
+from ._calls import Call, in_place, new, number_of, run
 from .layout import Cache, HeadLayout, Pairing, Precision
 from .model import ModelLike, load_model
 from .positions import PositionsLike, distances
@@ -27,8 +27,6 @@ from .recipe import AxisMap, OneAxis, Plain, Recipe, Scaling
 
 Array = TypeVar("Array")
 Frequencies = _core.Frequencies
-
-_Call = Callable[[tuple[Any, ...], Any, _core.Positions, int], None]
 
 
 def _frequencies(
@@ -216,19 +214,13 @@ class Rope:
 
     @overload
     def rotate(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Array: ...
     @overload
     def rotate(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
@@ -236,60 +228,40 @@ class Rope:
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
     def rotate(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
         """Rotates into new arrays, or into `out`: an array or a tuple of them."""
-        at = to_positions(positions, stream=_number(stream))
-        return _new(self._core.rotate, tensors, at, stream, out=out)
+        at = to_positions(positions, stream=number_of(stream))
+        return new(self._core.rotate, tensors, at, stream, out=out)
 
     @overload
     def rotate_(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
     ) -> Array: ...
     @overload
     def rotate_(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
-    def rotate_(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> Any:
+    def rotate_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
         """Rotates in place, and gives back what it was given."""
-        at = to_positions(positions, stream=_number(stream))
-        return _in_place(self._core.rotate, tensors, at, stream)
+        at = to_positions(positions, stream=number_of(stream))
+        return in_place(self._core.rotate, tensors, at, stream)
 
     @overload
     def unrotate(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Array: ...
     @overload
     def unrotate(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
@@ -297,60 +269,40 @@ class Rope:
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
     def unrotate(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
         """The true inverse, scale included: reads the output pairing, writes the input pairing."""
-        at = to_positions(positions, stream=_number(stream))
-        return _new(self._core.unrotate, tensors, at, stream, out=out)
+        at = to_positions(positions, stream=number_of(stream))
+        return new(self._core.unrotate, tensors, at, stream, out=out)
 
     @overload
     def unrotate_(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
     ) -> Array: ...
     @overload
     def unrotate_(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
-    def unrotate_(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> Any:
+    def unrotate_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
         """unrotate() in place."""
-        at = to_positions(positions, stream=_number(stream))
-        return _in_place(self._core.unrotate, tensors, at, stream)
+        at = to_positions(positions, stream=number_of(stream))
+        return in_place(self._core.unrotate, tensors, at, stream)
 
     @overload
     def adjoint(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Array: ...
     @overload
     def adjoint(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
@@ -358,60 +310,40 @@ class Rope:
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
     def adjoint(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
+        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
         """The transpose: turns the gradient of the output into the gradient of the input."""
-        at = to_positions(positions, stream=_number(stream))
-        return _new(self._core.adjoint, tensors, at, stream, out=out)
+        at = to_positions(positions, stream=number_of(stream))
+        return new(self._core.adjoint, tensors, at, stream, out=out)
 
     @overload
     def adjoint_(
-        self,
-        tensor: Array,
-        /,
-        *,
-        positions: PositionsLike = None,
-        stream: Any = None,
+        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
     ) -> Array: ...
     @overload
     def adjoint_(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         positions: PositionsLike = None,
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
-    def adjoint_(
-        self,
-        *tensors: Any,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> Any:
+    def adjoint_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
         """adjoint() in place."""
-        at = to_positions(positions, stream=_number(stream))
-        return _in_place(self._core.adjoint, tensors, at, stream)
+        at = to_positions(positions, stream=number_of(stream))
+        return in_place(self._core.adjoint, tensors, at, stream)
 
     @overload
     def shift(
-        self,
-        tensor: Array,
-        /,
-        *,
-        delta: PositionsLike,
-        out: Any = None,
-        stream: Any = None,
+        self, x: Array, /, *, delta: PositionsLike, out: Any = None, stream: Any = None
     ) -> Array: ...
     @overload
     def shift(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         delta: PositionsLike,
@@ -419,52 +351,30 @@ class Rope:
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
     def shift(
-        self,
-        *tensors: Any,
-        delta: PositionsLike,
-        out: Any = None,
-        stream: Any = None,
+        self, *tensors: Any, delta: PositionsLike, out: Any = None, stream: Any = None
     ) -> Any:
         """Moves rotated keys: those rotated for position p become those of p + delta.
 
         A number is one distance for all tokens, rotary.at(deltas) one a batch row, an array one a
         token. Applies no scale, so that shifts can follow each other without drift."""
-        at = distances(delta, stream=_number(stream))
-        return _new(self._core.shift, tensors, at, stream, out=out)
+        at = distances(delta, stream=number_of(stream))
+        return new(self._core.shift, tensors, at, stream, out=out)
 
     @overload
-    def shift_(
-        self,
-        tensor: Array,
-        /,
-        *,
-        delta: PositionsLike,
-        stream: Any = None,
-    ) -> Array: ...
+    def shift_(self, x: Array, /, *, delta: PositionsLike, stream: Any = None) -> Array: ...
     @overload
     def shift_(
-        self,
-        tensor: Array,
-        second: Array,
-        /,
-        *more: Array,
-        delta: PositionsLike,
-        stream: Any = None,
+        self, x: Array, y: Array, /, *more: Array, delta: PositionsLike, stream: Any = None
     ) -> tuple[Array, ...]: ...
-    def shift_(
-        self,
-        *tensors: Any,
-        delta: PositionsLike,
-        stream: Any = None,
-    ) -> Any:
+    def shift_(self, *tensors: Any, delta: PositionsLike, stream: Any = None) -> Any:
         """shift() in place."""
-        at = distances(delta, stream=_number(stream))
-        return _in_place(self._core.shift, tensors, at, stream)
+        at = distances(delta, stream=number_of(stream))
+        return in_place(self._core.shift, tensors, at, stream)
 
     @overload
     def rerotate(
         self,
-        tensor: Array,
+        x: Array,
         /,
         *,
         to: Rope,
@@ -475,8 +385,8 @@ class Rope:
     @overload
     def rerotate(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         to: Rope,
@@ -495,24 +405,18 @@ class Rope:
         """Changes the recipe of keys that this rope rotated at `positions` to that of `to`.
 
         One multiplication by z_to / z_from, without going back through the unrotated keys."""
-        at = to_positions(positions, stream=_number(stream))
-        return _new(_rerotation(self, to), tensors, at, stream, out=out)
+        at = to_positions(positions, stream=number_of(stream))
+        return new(_rerotation(self, to), tensors, at, stream, out=out)
 
     @overload
     def rerotate_(
-        self,
-        tensor: Array,
-        /,
-        *,
-        to: Rope,
-        positions: PositionsLike = None,
-        stream: Any = None,
+        self, x: Array, /, *, to: Rope, positions: PositionsLike = None, stream: Any = None
     ) -> Array: ...
     @overload
     def rerotate_(
         self,
-        tensor: Array,
-        second: Array,
+        x: Array,
+        y: Array,
         /,
         *more: Array,
         to: Rope,
@@ -520,15 +424,11 @@ class Rope:
         stream: Any = None,
     ) -> tuple[Array, ...]: ...
     def rerotate_(
-        self,
-        *tensors: Any,
-        to: Rope,
-        positions: PositionsLike = None,
-        stream: Any = None,
+        self, *tensors: Any, to: Rope, positions: PositionsLike = None, stream: Any = None
     ) -> Any:
         """rerotate() in place."""
-        at = to_positions(positions, stream=_number(stream))
-        return _in_place(_rerotation(self, to), tensors, at, stream)
+        at = to_positions(positions, stream=number_of(stream))
+        return in_place(_rerotation(self, to), tensors, at, stream)
 
     def cos_sin(
         self,
@@ -547,7 +447,7 @@ class Rope:
         the kind of `like`, else of the positions where those are an array, else of NumPy."""
         if like is None:
             like = positions if hasattr(positions, "__dlpack__") else np.empty(0)
-        at = to_positions(positions, stream=_number(stream))
+        at = to_positions(positions, stream=number_of(stream))
         rows = at.tokens if tokens is None else tokens
         if rows is None:
             raise ValueError("[cos_sin] tokens must be given for positions that fit any number")
@@ -559,11 +459,8 @@ class Rope:
         def call(ins: tuple[Any, ...], _: Any, where: _core.Positions, handle: int) -> None:
             self._core.cos_sin(ins[0], ins[1], where, handle)
 
-        _run(call, (cos, sin), None, at, stream)
+        run(call, (cos, sin), None, at, stream)
         return library.finish(cos), library.finish(sin)
-
-
-# ---- How a call is made -------------------------------------------------------------------------
 
 
 def _restore(
@@ -574,69 +471,8 @@ def _restore(
     )
 
 
-def _number(stream: Any) -> int | None:
-    return None if stream is None else stream_handle(stream)
-
-
-def _rerotation(source: Rope, target: Rope) -> _Call:
+def _rerotation(source: Rope, target: Rope) -> Call:
     def call(ins: tuple[Any, ...], outs: Any, at: _core.Positions, stream: int) -> None:
         _core.rerotate(ins, outs, source._core, target._core, at, stream)
 
     return call
-
-
-def _new(call: _Call, tensors: Sequence[Any], at: _core.Positions, stream: Any, out: Any) -> Any:
-    """Out of place, into arrays of the same kinds, or into those given."""
-    if out is None:
-        libraries = [library_of(x) for x in tensors]
-        made = [library.empty_like(x) for library, x in zip(libraries, tensors)]
-        _run(call, tensors, made, at, stream)
-        return _one_or_all([library.finish(x) for library, x in zip(libraries, made)])
-    outs = out if isinstance(out, (tuple, list)) else (out,)
-    _run(call, tensors, outs, at, stream)
-    for x in outs:
-        library_of(x).after_write(x)
-    return out
-
-
-def _in_place(call: _Call, tensors: Sequence[Any], at: _core.Positions, stream: Any) -> Any:
-    _run(call, tensors, None, at, stream)
-    for x in tensors:
-        library_of(x).after_write(x)
-    return _one_or_all(tensors)
-
-
-def _one_or_all(arrays: Sequence[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
-
-
-def _run(
-    call: _Call,
-    tensors: Sequence[Any],
-    outs: Sequence[Any] | None,
-    at: _core.Positions,
-    stream: Any,
-) -> None:
-    """Hands memory over and calls, on the stream and the device of the first tensor."""
-    if not tensors:
-        raise TypeError("at least one tensor is needed")
-    first = tensors[0]
-    library = library_of(first)
-    number = _number(stream)
-    if not library.is_cuda(first):
-        call(*_exported(tensors, outs, None), at, 0)
-        return
-    with library.on_device(first):
-        handle = library.current_stream(first) if number is None else number
-        call(*_exported(tensors, outs, number), at, handle)
-
-
-def _exported(
-    tensors: Sequence[Any], outs: Sequence[Any] | None, stream: int | None
-) -> tuple[tuple[Any, ...], Any]:
-    def all_of(arrays: Sequence[Any], write: bool) -> tuple[Any, ...]:
-        return tuple(library_of(x).export(x, stream, write) for x in arrays)
-
-    if outs is None:
-        return all_of(tensors, True), None
-    return all_of(tensors, False), all_of(outs, True)
