@@ -52,6 +52,16 @@ clang_version() {
   esac
 }
 
+# Of the Python that scripts/venv.sh will take.
+have_python_header() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import ensurepip, os, sysconfig
+raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null && return
+  done
+  return 1
+}
+
 # need <package> <test ...>: the package, unless the test succeeds.
 need() {
   local package=$1
@@ -75,6 +85,9 @@ if [[ $level == test || $level == lint ]]; then
   need libmpfr-dev have_header mpfr.h
   need libgmp-dev have_header gmp.h
   need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
+  need python3-dev have_python_header
+  # The wheel is built from the objects of the build before it.
+  need ccache have ccache
 fi
 if [[ $level == test ]]; then
   need clang have clang++

@@ -10,22 +10,26 @@ if [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$hash" ]] &&
   exit 0
 fi
 
-# The first python3 that can make a virtual environment: on Debian the one on the PATH may be
-# without ensurepip, and the system's has it from python3-venv.
-for python in python3 /usr/bin/python3; do
-  if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-    found=$python
-    break
+# An environment that is only behind is brought up to date; all versions are pinned.
+if .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+  echo "Bringing the Python packages of .venv up to date ..."
+else
+  # The first python3 that can make a virtual environment: on Debian the one on the PATH may be
+  # without ensurepip, and the system's has it from python3-venv.
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      found=$python
+      break
+    fi
+  done
+  if [[ -z ${found:-} ]]; then
+    echo "The tests need Python 3.11 or newer with venv (Debian and Ubuntu: python3-venv)." >&2
+    exit 1
   fi
-done
-if [[ -z ${found:-} ]]; then
-  echo "The tests need Python 3.10 or newer with venv (Debian and Ubuntu: python3-venv)." >&2
-  exit 1
+  echo "Making .venv with the Python packages of the tests ..."
+  rm -rf .venv
+  "$found" -m venv .venv
 fi
-
-echo "Making .venv with the Python packages of the tests ..."
-rm -rf .venv
-"$found" -m venv .venv
 log=.venv/pip.log
 if ! .venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: \
   -r requirements-test.txt >"$log" 2>&1; then
