@@ -1,9 +1,9 @@
 # Run by ctest as `cmake -D SOURCE=... -D BINARY=... -P check_listed.cmake`: a source that no
-# CMakeLists.txt names is compiled by nobody, and a test in it never runs. The fuzz targets and
-# examples/consumer are built elsewhere; the CUDA folders where there is a CUDA compiler, and then
-# without the stub of the engine.
+# CMakeLists.txt names is compiled by nobody, and a test in it never runs. The fuzz targets and the
+# consumers of the package are built elsewhere; the CUDA folders where there is a CUDA compiler, and
+# then without the stub of the engine.
 file(READ "${BINARY}/compile_commands.json" commands)
-set(elsewhere "/tests/fuzz/|/examples/consumer/|/cuda/no_cuda[.]cc$")
+set(elsewhere "/tests/fuzz/|/tests/torch/|/examples/consumer/|/cuda/no_cuda[.]cc$")
 string(FIND "${commands}" "/src/cuda/engine.cc\"" engine)
 if(engine EQUAL -1)
   string(APPEND elsewhere "|/cuda/")

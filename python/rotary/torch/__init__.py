@@ -1,0 +1,32 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""rotary for PyTorch: operators (torch.ops.rotary.*), functions over them and a module.
+
+    embedding = rotary.torch.RotaryEmbedding.from_pretrained("Qwen2.5-7B/", token_dim=-2)
+    q, k = embedding(q, k, positions=position_ids)
+
+Differentiable (also twice, and in positions and frequencies), one graph under torch.compile, works
+in torch.export, CUDA graphs, torch.func and autocast. docs/pytorch.md says more.
+"""
+
+from __future__ import annotations
+
+from . import _library as _library
+from . import _vmap as _vmap
+from .functional import (
+    adjoint,
+    rotate,
+    rotate_,
+    rotate_by_table,
+    shift,
+    shift_,
+    unrotate,
+    unrotate_,
+)
+from .module import RotaryEmbedding
+from .text import rope_text
+
+__all__ = [
+    "RotaryEmbedding", "adjoint", "rope_text", "rotate", "rotate_", "rotate_by_table", "shift",
+    "shift_", "unrotate", "unrotate_",
+]  # fmt: skip

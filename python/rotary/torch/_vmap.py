@@ -1,0 +1,120 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""torch.vmap over the operators: the mapped dimension joins the batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._library import ops
+
+_TURNS = ("rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint")
+
+
+def _front(x: Tensor, dim: int | None, size: int) -> Tensor:
+    """The mapped dimension first; repeated where there is none."""
+    return x.unsqueeze(0).expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def _joined_positions(positions: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
+    """[axes, size * batch, tokens], or as they are where they are the same for all."""
+    if dim is None and (positions.dim() == 1 or positions.shape[-2] == 1):
+        return positions
+    x = _front(positions, dim, size)
+    if x.dim() == 2:  # [size, tokens]
+        x = x.unsqueeze(1)
+    if x.dim() == 3:  # [size, batch, tokens]
+        x = x.unsqueeze(1)
+    x = x.expand(-1, -1, batch, -1).transpose(0, 1)
+    return x.reshape(x.shape[0], size * batch, x.shape[3])
+
+
+def _slice(x: Any, dim: Any, i: int) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_slice(y, d, i) for y, d in zip(x, dim, strict=True)]
+    return x if dim is None else x.select(dim, i)
+
+
+def _one_by_one(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    """Entry after entry of the mapped dimension."""
+    return [
+        op(*(_slice(x, d, i) for x, d in zip(args, in_dims, strict=True)))
+        for i in range(info.batch_size)
+    ]
+
+
+def _stacked(results: list[list[Tensor]]) -> tuple[list[Tensor], list[int]]:
+    stacked = [torch.stack(entries) for entries in zip(*results, strict=True)]
+    return stacked, [0] * len(stacked)
+
+
+def _dims_of_list(dims: Any, count: int) -> list[int | None]:
+    return [None] * count if dims is None else list(dims)
+
+
+def _register_turn(name: str) -> None:
+    op = getattr(ops, name).default
+
+    def rule(
+        info: Any,
+        in_dims: tuple[Any, ...],
+        tensors: list[Tensor],
+        rope: str,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        first: int = 0,
+        token_dim: int = -3,
+    ) -> Any:
+        dims = tuple(in_dims) + (None,) * (6 - len(in_dims))
+        dims = (_dims_of_list(dims[0], len(tensors)), *dims[1:])
+        args = (tensors, rope, positions, cu_seqlens, first, token_dim)
+        if dims[3] is not None:
+            return _stacked(_one_by_one(op, info, dims, args))
+        size = info.batch_size
+        fronts = [_front(x, d, size) for x, d in zip(tensors, dims[0], strict=True)]
+        if positions is not None and cu_seqlens is None:
+            batch = fronts[0].shape[1:-3].numel()
+            positions = _joined_positions(positions, dims[2], size, batch)
+        elif dims[2] is not None:  # first positions of sequences
+            return _stacked(_one_by_one(op, info, dims, args))
+        results = op(fronts, rope, positions, cu_seqlens, first, token_dim)
+        return results, [0] * len(results)
+
+    torch.library.register_vmap(f"rotary::{name}", rule)
+
+
+def _register_one_by_one(name: str) -> None:
+    op = getattr(ops, name).default
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        dims = (_dims_of_list(in_dims[0], len(args[0])), *in_dims[1:])
+        results = _one_by_one(op, info, dims, args)
+        return (None, None) if results[0] is None else _stacked(results)
+
+    torch.library.register_vmap(f"rotary::{name}", rule)
+
+
+def _register_matrix(name: str) -> None:
+    op = getattr(ops, name).default
+
+    def rule(info: Any, in_dims: tuple[Any, ...], like: Tensor, rope: str) -> Any:
+        del info
+        return op(like if in_dims[0] is None else like.select(in_dims[0], 0), rope), None
+
+    torch.library.register_vmap(f"rotary::{name}", rule)
+
+
+def register() -> None:
+    for name in _TURNS:
+        _register_turn(name)
+        _register_one_by_one(name + "_")
+    for name in ("rotate_table", "adjoint_table"):
+        _register_one_by_one(name)
+    for name in ("frequencies_like", "growth_like"):
+        _register_matrix(name)
+
+
+register()

@@ -1,0 +1,197 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The rotation as a module.
+
+    embedding = rotary.torch.RotaryEmbedding.from_pretrained("Qwen2.5-7B/", token_dim=-2)
+    q, k = embedding(q, k, positions=position_ids)
+
+Its state is a text, never a tensor: .half(), .to_empty(), meta devices and checkpoints leave the
+rotation as it is. Parameters are there only if something is learned, and hold what was learned on
+top of the exact frequencies.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from . import functional
+from ._library import ops
+from .text import rope_text, with_inverse_growth
+
+Learned = Literal["log_gain", "frequencies", "receptive_field"]
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotates queries and keys, or any tensors that share batch and tokens.
+
+    rope: a rotary.Rope (1-D to 3-D, axial, M-RoPE, RoPE-Mixed), a rotary.ModelRope or a text.
+    token_dim: -3 for [.., tokens, heads, head_dim], -2 for [.., heads, tokens, head_dim].
+    learn: parameters in radians per position, all 0 at first, which leaves the rope as given:
+        "log_gain"         a [pairs]:       f * exp(a)
+        "frequencies"      d [pairs, axes]: f + d (RoPE-Mixed)
+        "receptive_field"  alpha [1]:       alpha / 10000^rho + (1 - alpha) f
+    learn_scale: a parameter log_scale [1] as well: cos and sin times exp(log_scale).
+    """
+
+    def __init__(
+        self,
+        rope: Any,
+        *,
+        token_dim: int = -3,
+        learn: Learned | None = None,
+        learn_scale: bool = False,
+        rho: float = 1.0,
+        one_axis: str = "refused",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.rope = rope_text(rope, one_axis=one_axis)
+        self.key_rope = with_inverse_growth(self.rope)
+        self.token_dim = token_dim
+        self.learn = learn
+        self.rho = rho
+        self.scale = float(json.loads(self.rope).get("scale", 1.0))
+        pairs, axes = ops.frequencies_like(torch.empty(0, device="cpu"), self.rope).shape
+        shapes = {"log_gain": (pairs,), "frequencies": (pairs, axes), "receptive_field": (1,)}
+        if learn is not None and learn not in shapes:
+            raise ValueError(
+                f"[RotaryEmbedding] learn must be one of {list(shapes)}, got {learn!r}"
+            )
+        options = {"device": device, "dtype": dtype or torch.float32}
+        self.learned = nn.Parameter(torch.empty(shapes[learn], **options)) if learn else None
+        self.log_scale = nn.Parameter(torch.empty(1, **options)) if learn_scale else None
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(
+        cls, model: Any, rope: str = "", *, context: int = 0, **options: Any
+    ) -> RotaryEmbedding:
+        """The rotation of a model: a config.json, a folder or a .gguf file by its path, the dict of
+        a config, or a config of transformers. `rope` names one of several, `context` is the number
+        of positions in use for recipes that depend on it. `options` are those of the constructor.
+        """
+        from rotary.model import load_model
+        from rotary.recipe import Mrope
+
+        found = load_model(model).rope(rope)
+        if isinstance(found.recipe.axes, Mrope):
+            options.setdefault("one_axis", "on_all_axes")
+        return cls(found.make_rope(context), **options)
+
+    def reset_parameters(self) -> None:
+        """The rope as it was given: nothing learned."""
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    @property
+    def softmax_scale(self) -> float:
+        """What attention multiplies its scores by on top of 1/sqrt(head_dim)."""
+        return json.loads(self.rope).get("softmax_scale", 1.0)
+
+    def frequencies(self) -> Tensor:
+        """[pairs, axes], float64, with what was learned: differentiable."""
+        if self.learned is None:
+            return ops.frequencies_like(self._somewhere(), self.rope)
+        base = ops.frequencies_like(self.learned, self.rope)
+        learned = self.learned.double()
+        if self.learn == "log_gain":
+            return base * learned.exp().unsqueeze(-1)
+        if self.learn == "frequencies":
+            return base + learned
+        return learned * 10000.0**-self.rho + (1.0 - learned) * base
+
+    def _somewhere(self) -> Tensor:
+        return torch.empty(0) if self.log_scale is None else self.log_scale
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor | None = None,
+        positions: Tensor | None = None,
+        *,
+        cu_seqlens: Tensor | None = None,
+        first: int = 0,
+    ) -> Any:
+        """q and k rotated, or q alone. Positions: see rotary.torch.functional."""
+        where = (positions, cu_seqlens, first)
+        if k is None:
+            return self._turn("rotate", self.rope, (q,), *where)[0]
+        if self.key_rope == self.rope:
+            return tuple(self._turn("rotate", self.rope, (q, k), *where))
+        return (
+            self._turn("rotate", self.rope, (q,), *where)[0],
+            self._turn("rotate", self.key_rope, (k,), *where)[0],
+        )
+
+    def unrotate(
+        self,
+        *tensors: Tensor,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        first: int = 0,
+    ) -> Any:
+        """The true inverse of q alone."""
+        results = self._turn("unrotate", self.rope, tensors, positions, cu_seqlens, first)
+        return results[0] if len(tensors) == 1 else tuple(results)
+
+    def shift(self, *keys: Tensor, delta: int | Tensor, cu_seqlens: Tensor | None = None) -> Any:
+        """Moves rotated keys by `delta`. Not for learned frequencies."""
+        self._refuse_learned("shift")
+        return functional.shift(
+            *keys, rope=self.key_rope, delta=delta, cu_seqlens=cu_seqlens, token_dim=self.token_dim
+        )
+
+    def rotate_(
+        self,
+        *tensors: Tensor,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        first: int = 0,
+    ) -> Any:
+        """In place, all as queries. Not for learned frequencies."""
+        self._refuse_learned("rotate_")
+        return functional.rotate_(
+            *tensors,
+            rope=self.rope,
+            positions=positions,
+            cu_seqlens=cu_seqlens,
+            first=first,
+            token_dim=self.token_dim,
+        )
+
+    def _refuse_learned(self, function: str) -> None:
+        if self.learned is not None or self.log_scale is not None:
+            raise ValueError(f"[{function}] not for a rope with learned parameters")
+
+    def _turn(
+        self,
+        turn: str,
+        rope: str,
+        tensors: tuple[Tensor, ...],
+        positions: Tensor | None,
+        cu_seqlens: Tensor | None,
+        first: int,
+    ) -> Any:
+        where = (positions, cu_seqlens, first, self.token_dim)
+        if self.learned is None and self.log_scale is None:
+            op = ops.rotate if turn == "rotate" else ops.unrotate
+            return op.default(tensors, rope, *where)
+        return ops.rotate_learned.default(
+            tensors, rope, self.frequencies(), self._scale(), *where, turn
+        )
+
+    def _scale(self) -> Tensor | None:
+        if self.log_scale is None:
+            return None
+        return self.log_scale.double().exp() * self.scale
+
+    def extra_repr(self) -> str:
+        fields = json.loads(self.rope)
+        parts = [f"{key}={fields[key]!r}" for key in fields if key not in ("frequencies", "growth")]
+        parts += [f"learn={self.learn!r}"] if self.learn else []
+        return ", ".join([*parts, f"token_dim={self.token_dim}"])

@@ -1,0 +1,15 @@
+# Installs the build tree, then builds and runs consumer/ against it and the LibTorch it was made for.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "failed: ${ARGN}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${WORK}/prefix")
+run("${CMAKE_COMMAND}" -S "${SOURCE}/tests/torch/consumer" -B "${WORK}/build" -G "${GENERATOR}"
+    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}"
+    "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DTorch_DIR=${TORCH}")
+run("${CMAKE_COMMAND}" --build "${WORK}/build")
+run("${WORK}/build/consumer")

@@ -1,0 +1,48 @@
+"""What only CUDA has. All other tests run on it too, where there is one."""
+
+import torch
+from ropes import ROPES, text
+
+import rotary.torch as rt
+
+
+def test_cuda_graph() -> None:
+    """Nothing is read on the host: a replayed graph sees the positions that lie there then."""
+    rope = text(theta=10000.0)
+    module = rt.RotaryEmbedding(rope, learn="log_gain", device="cuda")
+    x = torch.randn(2, 5, 3, 16, device="cuda", requires_grad=True)
+    at = torch.randint(0, 99, (2, 5), device="cuda")
+    cu = torch.tensor([0, 2, 5], device="cuda")
+
+    def step() -> tuple[torch.Tensor, ...]:
+        out = rt.rotate(x, rope=rope, positions=at)
+        packed = rt.rotate(x, rope=rope, cu_seqlens=cu)
+        learned = module(x, positions=at)
+        loss = out.sin().sum() + packed.cos().sum() + learned.sin().sum()
+        return out, packed, learned, *torch.autograd.grad(loss, [x, module.learned])
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+    at += 17
+    cu[1] = 4
+    graph.replay()
+    for a, b in zip(results, step(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_streams() -> None:
+    x = torch.randn(64, 512, 8, 16, device="cuda")
+    expected = rt.rotate(x, rope=ROPES["half"])
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        y = x * 3 / 3
+        out = rt.rotate(y, rope=ROPES["half"])
+    stream.synchronize()
+    torch.testing.assert_close(out, expected)

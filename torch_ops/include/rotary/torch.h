@@ -1,0 +1,93 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// rotary for LibTorch: the operators as functions, and a module.
+///
+///   rotary::torch::RotaryEmbedding embedding({.rope = rotary::torch::to_text(rope)});
+///   auto rotated = embedding->forward({q, k}, {.first = 4096});
+///
+/// Tensors are [.., tokens, heads, head_dim], or with token_dim -2 [.., heads, tokens, head_dim],
+/// on CPU or CUDA, with any strides. Gradients of any order go through tensors, real-valued positions,
+/// learned frequencies and scale. Everything runs on PyTorch's threads and its current stream;
+/// c10::ValueError says what does not fit. The same operators are torch.ops.rotary.* in Python.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/torch_rope.h"
+#include "rotary/torch_where.h"
+
+namespace rotary::torch {
+
+/// `rope` is a text: see torch_rope.h.
+std::vector<at::Tensor> rotate(at::TensorList tensors, std::string_view rope,
+                               const Where& where = {});
+std::vector<at::Tensor> unrotate(at::TensorList tensors, std::string_view rope,
+                                 const Where& where = {});
+std::vector<at::Tensor> adjoint(at::TensorList tensors, std::string_view rope,
+                                const Where& where = {});
+std::vector<at::Tensor> shift(at::TensorList keys, std::string_view rope, const Where& delta);
+
+/// In place.
+void rotate_(at::TensorList tensors, std::string_view rope, const Where& where = {});
+void unrotate_(at::TensorList tensors, std::string_view rope, const Where& where = {});
+void adjoint_(at::TensorList tensors, std::string_view rope, const Where& where = {});
+void shift_(at::TensorList keys, std::string_view rope, const Where& delta);
+
+/// What a module learns on top of the frequencies f of its rope. All parameters are 0 at first.
+enum class Learn {
+  kNothing,
+  kLogGain,         // a [pairs]: f exp(a)
+  kFrequencies,     // d [pairs, axes]: f + d (RoPE-Mixed)
+  kReceptiveField,  // alpha [1]: alpha / 10000^rho + (1 - alpha) f
+};
+
+struct RotaryEmbeddingOptions {
+  std::string rope{};
+  Learn learn = Learn::kNothing;
+  /// A parameter log_scale [1]: cos and sin times exp(log_scale).
+  bool learn_scale = false;
+  double rho = 1.0;
+};
+
+/// Its state is a text: casts and copies leave the rotation as it is. Parameters `learned` and
+/// `log_scale` are there only if asked for.
+class RotaryEmbeddingImpl : public ::torch::nn::Module {
+ public:
+  explicit RotaryEmbeddingImpl(RotaryEmbeddingOptions options);
+
+  std::vector<at::Tensor> forward(at::TensorList tensors, const Where& where = {});
+  std::vector<at::Tensor> unrotate(at::TensorList tensors, const Where& where = {});
+
+  /// [pairs, axes], float64, with what was learned.
+  at::Tensor frequencies() const;
+  void reset_parameters();
+  void pretty_print(std::ostream& stream) const override;
+
+ private:
+  std::vector<at::Tensor> turn(std::string_view name, at::TensorList tensors,
+                               const Where& where) const;
+  std::optional<at::Tensor> scale() const;
+
+  RotaryEmbeddingOptions options_;
+  double scale_ = 1.0;
+  at::Tensor learned_;
+  at::Tensor log_scale_;
+};
+
+class RotaryEmbedding : public ::torch::nn::ModuleHolder<RotaryEmbeddingImpl> {
+ public:
+  using ::torch::nn::ModuleHolder<RotaryEmbeddingImpl>::ModuleHolder;
+  explicit RotaryEmbedding(RotaryEmbeddingOptions options)
+      : ModuleHolder(std::make_shared<RotaryEmbeddingImpl>(std::move(options))) {}
+};
+
+}  // namespace rotary::torch

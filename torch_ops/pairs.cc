@@ -1,0 +1,128 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "pairs.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+namespace rotary::torch {
+namespace {
+
+bool is_forward(Turn turn) { return turn == Turn::kRotate || turn == Turn::kUnrotateAdjoint; }
+
+/// +1 where the angle grows with the position.
+double angle_sign(Turn turn) { return is_forward(turn) || turn == Turn::kShift ? 1.0 : -1.0; }
+
+/// +1 where the length grows as that of z does.
+double growth_sign(Turn turn) {
+  return turn == Turn::kUnrotate || turn == Turn::kUnrotateAdjoint ? -1.0 : 1.0;
+}
+
+/// Batch dimensions of [.., tokens, columns] as one: [batch, tokens, columns].
+at::Tensor one_batch(const at::Tensor& x) {
+  return x.reshape_symint({-1, x.sym_size(-2), x.sym_size(-1)});
+}
+
+at::Tensor plus(const at::Tensor& sum, const at::Tensor& term) {
+  return sum.defined() ? sum + term : term;
+}
+
+/// [batch, tokens, pairs] to what a table of the shape of `like` can hold.
+at::Tensor summed_like(const at::Tensor& x, const at::Tensor& like) {
+  if (like.dim() == 2) return x.sum(0);
+  return like.sym_size(0) == 1 ? x.sum(0, /*keepdim=*/true) : x;
+}
+
+/// Each number stands twice in the table, and the first of the two is read.
+at::Tensor with_unread(const at::Tensor& x, Pairing pairing) {
+  const at::Tensor zeros = at::zeros_like(x);
+  if (pairing == Pairing::kHalf) return at::cat({x, zeros}, -1);
+  return at::stack({x, zeros}, -1).flatten(-2);
+}
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> split_pairs(const at::Tensor& x, Pairing pairing,
+                                              const SharedRope& rope) {
+  const std::int64_t pairs = rope.frequencies().pairs;
+  const at::Tensor slice = x.narrow(-1, rope.layout().rotary_offset, 2 * pairs);
+  if (pairing == Pairing::kHalf) {
+    return {slice.narrow(-1, 0, pairs), slice.narrow(-1, pairs, pairs)};
+  }
+  const at::Tensor both = slice.unflatten(-1, {pairs, 2});
+  return {both.select(-1, 0), both.select(-1, 1)};
+}
+
+Pairing read_pairing(Turn turn, const HeadLayout& layout) {
+  return is_forward(turn) ? *layout.pairing : *layout.output_pairing;
+}
+
+Pairing written_pairing(Turn turn, const HeadLayout& layout) {
+  return is_forward(turn) || is_shift(turn) ? *layout.output_pairing : *layout.pairing;
+}
+
+at::Tensor widened(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+}
+
+at::Tensor sum_over_heads(const at::Tensor& x, std::int64_t token_dim) {
+  return x.sum(token_dim == -3 ? -2 : -3);
+}
+
+at::Tensor position_gradient(Turn turn, at::TensorList outs, at::TensorList grads,
+                             const SharedRope& rope, const at::Tensor& positions,
+                             std::int64_t token_dim) {
+  const Pairing pairing = written_pairing(turn, rope.layout());
+  at::Tensor angle;
+  at::Tensor length;
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    const auto [x, y] = split_pairs(widened(outs[i]), pairing, rope);
+    const auto [gx, gy] = split_pairs(widened(grads[i]), pairing, rope);
+    const auto sum = [token_dim](const at::Tensor& t) {
+      return one_batch(sum_over_heads(t, token_dim).to(at::kDouble));
+    };
+    angle = plus(angle, sum(gy * x - gx * y));
+    if (rope.grows()) length = plus(length, sum(gx * x + gy * y));
+  }
+  at::Tensor gradient =
+      at::matmul(angle, call_frequencies_like(angle, rope.text())) * angle_sign(turn);
+  if (rope.grows()) {
+    gradient =
+        gradient + at::matmul(length, call_growth_like(length, rope.text())) * growth_sign(turn);
+  }
+  // [batch, tokens, axes] to the shape of the positions, summed where they were repeated.
+  gradient = gradient.permute({2, 0, 1});
+  c10::SymDimVector shape(3, 1);
+  for (std::int64_t i = 1; i <= positions.dim(); ++i) {
+    shape[static_cast<std::size_t>(3 - i)] = positions.sym_size(-i);
+  }
+  return gradient.sum_to_size_symint(shape)
+      .reshape_symint(positions.sym_sizes())
+      .to(positions.scalar_type());
+}
+
+std::pair<at::Tensor, at::Tensor> table_gradient(Turn turn, at::TensorList ins,
+                                                 at::TensorList grads, const SharedRope& rope,
+                                                 const at::Tensor& cos, std::int64_t token_dim) {
+  const HeadLayout& layout = rope.layout();
+  at::Tensor for_cos;
+  at::Tensor for_sin;
+  for (std::size_t i = 0; i < ins.size(); ++i) {
+    const auto [x, y] = split_pairs(widened(ins[i]), read_pairing(turn, layout), rope);
+    const auto [gx, gy] = split_pairs(widened(grads[i]), written_pairing(turn, layout), rope);
+    const auto sum = [&](const at::Tensor& t) {
+      return summed_like(one_batch(sum_over_heads(t, token_dim)), cos);
+    };
+    for_cos = plus(for_cos, sum(gx * x + gy * y));
+    for_sin = plus(for_sin, sum(turn == Turn::kRotate ? gy * x - gx * y : gx * y - gy * x));
+  }
+  if (cos.sym_size(-1) != rope.frequencies().pairs) {
+    // How the table is laid out is a matter of the pairing that rotate() reads.
+    for_cos = with_unread(for_cos, *layout.pairing);
+    for_sin = with_unread(for_sin, *layout.pairing);
+  }
+  return {for_cos.to(cos.scalar_type()), for_sin.to(cos.scalar_type())};
+}
+
+}  // namespace rotary::torch

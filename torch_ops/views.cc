@@ -1,0 +1,168 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "views.h"
+
+#include <c10/util/Exception.h>
+
+namespace rotary::torch {
+namespace {
+
+DType dtype_of(std::string_view function, const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+      return DType::kFloat64;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    default:
+      break;
+  }
+  C10_THROW_ERROR(ValueError,
+                  c10::str("[", function, "] no tensor of ", x.scalar_type(), " can be taken"));
+}
+
+Device device_of(const at::Tensor& x) {
+  if (!x.is_cuda()) return {};
+  return {.type = DeviceType::kCuda, .index = x.get_device()};
+}
+
+template <typename Void>
+BasicTensorView<Void> view_of(std::string_view function, const at::Tensor& x, Void* data) {
+  TORCH_CHECK_VALUE(x.dim() <= kMaxRank, "[", function, "] at most ", kMaxRank, " dimensions, got ",
+                    x.dim());
+  BasicTensorView<Void> view{.data = data,
+                             .dtype = dtype_of(function, x),
+                             .rank = static_cast<int>(x.dim()),
+                             .device = device_of(x)};
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    view.shape[static_cast<std::size_t>(i)] = x.size(i);
+    view.strides[static_cast<std::size_t>(i)] = x.stride(i);
+  }
+  return view;
+}
+
+template <typename Void>
+BasicTensorView<Void> heads_of(std::string_view function, const at::Tensor& x,
+                               std::int64_t token_dim, Void* data) {
+  check_rank(function, x, token_dim);
+  BasicTensorView<Void> view = view_of(function, x, data);
+  if (token_dim == -2) {
+    const auto at = static_cast<std::size_t>(view.rank - 3);
+    std::swap(view.shape[at], view.shape[at + 1]);
+    std::swap(view.strides[at], view.strides[at + 1]);
+  }
+  return view;
+}
+
+/// Leaves out a leading dimension of `view`, of which only the first entry counts.
+ConstTensorView without(const ConstTensorView& view, std::size_t dimension) {
+  ConstTensorView less = view;
+  less.rank = view.rank - 1;
+  for (std::size_t i = dimension; i < static_cast<std::size_t>(less.rank); ++i) {
+    less.shape[i] = view.shape[i + 1];
+    less.strides[i] = view.strides[i + 1];
+  }
+  return less;
+}
+
+/// [batch, tokens] as [1, batch, tokens].
+ConstTensorView with_axis(const ConstTensorView& view) {
+  ConstTensorView more = view;
+  more.rank = 3;
+  more.shape = {1, view.shape[0], view.shape[1], 0};
+  more.strides = {0, view.strides[0], view.strides[1], 0};
+  return more;
+}
+
+/// One position for all tokens.
+void spread_over_tokens(ConstTensorView& view, std::int64_t tokens) {
+  const auto last = static_cast<std::size_t>(view.rank - 1);
+  if (view.shape[last] != 1) return;
+  view.shape[last] = tokens;
+  view.strides[last] = 0;
+}
+
+Positions ids(std::string_view function, const at::Tensor& positions, bool distances,
+              const ConstTensorView& x) {
+  TORCH_CHECK_VALUE(positions.dim() >= 1 && positions.dim() <= 3, "[", function,
+                    "] positions must be [tokens], [batch, tokens] or [axes, batch, tokens], got ",
+                    positions.dim(), " dimensions");
+  TORCH_CHECK_VALUE(
+      positions.scalar_type() != at::kHalf && positions.scalar_type() != at::kBFloat16, "[",
+      function, "] positions must be int32, int64, float32 or float64, got ",
+      positions.scalar_type(), ", which does not hold every whole number");
+  ConstTensorView view = plain_view(function, positions);
+  if (distances) spread_over_tokens(view, x.shape[static_cast<std::size_t>(x.rank - 3)]);
+  if (view.rank == 1) return Positions::ids(view);
+  if (view.rank == 2) view = with_axis(view);
+  const std::int64_t batch = x.rank == 4 ? x.shape[0] : 1;
+  if (view.shape[1] == 1 && batch != 1) view = without(view, 1);
+  return Positions::ids(view);
+}
+
+Positions packed(std::string_view function, const PositionArguments& arguments) {
+  const at::Tensor& boundaries = *arguments.cu_seqlens;
+  TORCH_CHECK_VALUE(boundaries.dim() == 1, "[", function,
+                    "] cu_seqlens must be [sequences + 1], got ", boundaries.dim(), " dimensions");
+  const bool given = arguments.positions.has_value() && arguments.positions->defined();
+  const ConstTensorView first =
+      given ? plain_view(function, *arguments.positions) : ConstTensorView{};
+  const ConstTensorView view = plain_view(function, boundaries);
+  if (!arguments.distances) return Positions::packed(view, first);
+  TORCH_CHECK_VALUE(given, "[", function, "] packed sequences need a distance for each");
+  return Positions::packed_at(view, first);
+}
+
+Positions one_or_more(std::string_view function, const PositionArguments& arguments,
+                      const ConstTensorView& x) {
+  const bool packs = arguments.cu_seqlens.has_value() && arguments.cu_seqlens->defined();
+  const bool given = arguments.positions.has_value() && arguments.positions->defined();
+  TORCH_CHECK_VALUE(arguments.first == 0 || (!packs && !given), "[", function,
+                    "] first is for calls without positions, got ", arguments.first);
+  if (packs) return packed(function, arguments);
+  if (given) return ids(function, *arguments.positions, arguments.distances, x);
+  return arguments.distances ? Positions::at(arguments.first) : Positions::range(arguments.first);
+}
+
+}  // namespace
+
+void check_rank(std::string_view function, const at::Tensor& x, std::int64_t token_dim) {
+  TORCH_CHECK_VALUE(token_dim == -3 || token_dim == -2, "[", function,
+                    "] token_dim must be -3 (tokens, heads, head_dim) or -2 (heads, tokens, "
+                    "head_dim), got ",
+                    token_dim);
+  TORCH_CHECK_VALUE(x.dim() >= 3, "[", function,
+                    "] a tensor must have tokens, heads and head_dim, got ", x.dim(),
+                    " dimensions");
+}
+
+ConstTensorView heads_view(std::string_view function, const at::Tensor& x, std::int64_t token_dim) {
+  return heads_of<const void>(function, x, token_dim, x.const_data_ptr());
+}
+
+TensorView writable_heads_view(std::string_view function, const at::Tensor& x,
+                               std::int64_t token_dim) {
+  return heads_of<void>(function, x, token_dim, x.mutable_data_ptr());
+}
+
+ConstTensorView plain_view(std::string_view function, const at::Tensor& x) {
+  return view_of<const void>(function, x, x.const_data_ptr());
+}
+
+Positions make_positions(std::string_view function, const SharedRope& rope,
+                         const PositionArguments& arguments, const ConstTensorView& x) {
+  const Positions positions = one_or_more(function, arguments, x);
+  const bool spread = rope.one_axis() == OneAxisPositions::kOnAllAxes &&
+                      rope.frequencies().axes > 1 && positions.axes() == 1;
+  return spread ? positions.on_all_axes() : positions;
+}
+
+}  // namespace rotary::torch
