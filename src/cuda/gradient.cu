@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cuda/device/gradient.cuh"
+#include "cuda/device/gradient_one_place.cuh"
 #include "cuda/gradient.h"
 #include "cuda/launch_kernel.cuh"
 
@@ -46,16 +47,30 @@ __global__ void __launch_bounds__(kThreads)
   p.to[axis * p.to_axis + token * p.to_token] = sum;
 }
 
-template <typename T, int kPairs>
+template <typename T, int kPairs, bool kHalf>
 cudaError_t launch(const GradientParams& p, cudaStream_t stream) noexcept {
-  const auto units = static_cast<unsigned>(p.pair_count) / kPairs;
-  const unsigned threads = units <= kThreads ? kThreads : (units + 31) / 32 * 32;
-  const std::size_t slots = threads / units;
-  const auto axes = static_cast<std::size_t>(p.axes);
-  const auto pairs = static_cast<std::size_t>(p.pair_count);
-  const std::size_t doubles = slots * (2 * pairs + axes) + axes * pairs + threads / 32;
-  return launch_kernel(sum_rows<T, kPairs>, p, dim3(static_cast<unsigned>(p.chunks)), dim3(threads),
+  const int units = p.pair_count / kPairs;
+  const dim3 grid(static_cast<unsigned>(p.chunks));
+  if constexpr (kPairs > 1) {
+    if (p.one_place && units <= 32 && (units & (units - 1)) == 0) {
+      const std::size_t shared = kThreads * kPairs * sizeof(double);
+      return launch_kernel(sum_rows_at_one_place<T, kPairs, kHalf>, p, grid, dim3(kThreads), shared,
+                           p.overlaps, stream);
+    }
+  }
+  constexpr int kUsual = static_cast<int>(kThreads);
+  const int threads = units <= kUsual ? kUsual : (units + 31) / 32 * 32;
+  const auto doubles = static_cast<std::size_t>(
+      GradientMemory::size(threads, threads / units, p.axes, p.pair_count));
+  return launch_kernel(sum_rows<T, kPairs, kHalf>, p, grid, dim3(static_cast<unsigned>(threads)),
                        doubles * sizeof(double), p.overlaps, stream);
+}
+
+template <typename T, int kPairs>
+cudaError_t launch_pairing(const GradientParams& p, cudaStream_t stream) noexcept {
+  if (!p.packed) return launch<T, 1, true>(p, stream);
+  return p.read == Pairing::kHalf ? launch<T, kPairs, true>(p, stream)
+                                  : launch<T, kPairs, false>(p, stream);
 }
 
 }  // namespace
@@ -63,12 +78,8 @@ cudaError_t launch(const GradientParams& p, cudaStream_t stream) noexcept {
 cudaError_t sum_gradients(const GradientParams& params, bool is_double,
                           cudaStream_t stream) noexcept {
   if (params.chunks == 0) return cudaSuccess;
-  if (is_double) {
-    return params.packed ? launch<double, kDoublePairs>(params, stream)
-                         : launch<double, 1>(params, stream);
-  }
-  return params.packed ? launch<float, kFloatPairs>(params, stream)
-                       : launch<float, 1>(params, stream);
+  return is_double ? launch_pairing<double, kDoublePairs>(params, stream)
+                   : launch_pairing<float, kFloatPairs>(params, stream);
 }
 
 cudaError_t add_chunks(const SumParams& params, cudaStream_t stream) noexcept {

@@ -48,7 +48,8 @@ struct GradientParams : AnyParams {
   /// Sums of earlier launches are there: of the same pairs, or of any.
   bool adds_to_frequencies = false;
   bool adds_to_others = false;
-  bool packed = false;  // elements lie in packs of 16 bytes
+  bool packed = false;     // elements lie in packs of 16 bytes, in one pairing
+  bool one_place = false;  // a token stands at one position on all axes
 };
 static_assert(sizeof(GradientParams) <= kMostParameterBytes);
 

@@ -18,16 +18,20 @@ namespace rotary::internal::cuda {
 namespace {
 
 constexpr std::int64_t kMostChunks = 2048;
-constexpr std::int64_t kLeastRows = 16;  // of a chunk
+constexpr std::int64_t kLeastRows = 16;     // of a chunk,
+constexpr std::int64_t kLeastPairs = 1024;  // and of all its rows: 8 for each of 128 threads
 constexpr std::int64_t kPackBytes = 16;
 
-std::int64_t chunk_rows(std::int64_t rows) noexcept {
+std::int64_t chunk_rows(std::int64_t rows, std::int64_t pairs) noexcept {
+  const std::int64_t least =
+      std::clamp<std::int64_t>(kLeastPairs / std::max<std::int64_t>(pairs, 1), kLeastRows, 128);
   const std::int64_t wanted = (rows + kMostChunks - 1) / kMostChunks;
-  return std::max(kLeastRows, (wanted + kLeastRows - 1) / kLeastRows * kLeastRows);
+  return std::max<std::int64_t>(1, (wanted + least - 1) / least) * least;
 }
 
-std::int64_t chunk_count(std::int64_t rows) noexcept {
-  return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
+std::int64_t chunk_count(std::int64_t rows, std::int64_t pairs) noexcept {
+  const std::int64_t size = chunk_rows(rows, pairs);
+  return (rows + size - 1) / size;
 }
 
 bool is_double(const GradientOperand& x) noexcept { return x.in.dtype == DType::kFloat64; }
@@ -78,9 +82,10 @@ class Launches {
 
  private:
   std::int64_t rows() const noexcept { return batch_ * tokens_; }
+  std::int64_t chunks() const noexcept { return chunk_count(rows(), job_.frequencies.pairs); }
   double* sums() const noexcept { return reinterpret_cast<double*>(wanted_.workspace.data()); }
   double* positions() const noexcept {
-    return sums() + (job_.frequencies.pairs * job_.frequencies.axes + 1) * chunk_count(rows());
+    return sums() + (job_.frequencies.pairs * job_.frequencies.axes + 1) * chunks();
   }
   /// Whether all batch rows share positions, so that their gradients are added up afterwards.
   bool shares_positions() const noexcept {
@@ -99,12 +104,14 @@ class Launches {
     p.write = forward.write;
     p.overlaps = overlaps_;
     p.rows = rows();
-    p.chunk_rows = chunk_rows(rows());
-    p.chunks = static_cast<std::int32_t>(chunk_count(rows()));
+    p.chunk_rows = chunk_rows(rows(), job_.frequencies.pairs);
+    p.chunks = static_cast<std::int32_t>(chunks());
     p.sums = sums();
     p.wants_frequencies = !wanted_.frequencies.empty();
     p.wants_scale = wanted_.scale != nullptr;
-    p.packed = forward.pairs % (doubles ? kDoublePairs : kFloatPairs) == 0;
+    p.one_place = p.axes == 1 || forward.positions.same_on_all_axes();
+    p.packed = forward.read == forward.write &&
+               forward.pairs % (doubles ? kDoublePairs : kFloatPairs) == 0;
     for (const GradientOperand& x : job_.tensors) {
       if (is_double(x) != doubles) continue;
       p.tensors[p.num_tensors++] = make_tensor(x);
@@ -162,7 +169,7 @@ class Launches {
   cudaError_t finish_sums() const noexcept {
     const bool some = !wanted_.frequencies.empty();
     return add_chunks({.sums = sums(),
-                       .chunks = chunk_count(rows()),
+                       .chunks = chunks(),
                        .entries = job_.frequencies.pairs * job_.frequencies.axes,
                        .frequencies = some ? wanted_.frequencies.data() : nullptr,
                        .scale = wanted_.scale,
@@ -206,7 +213,7 @@ namespace rotary::internal {
 std::size_t gradient_workspace_on_cuda(std::int64_t pairs, std::int64_t axes, std::int64_t batch,
                                        std::int64_t tokens) noexcept {
   if (batch <= 0 || tokens <= 0) return 0;
-  const std::int64_t sums = (pairs * axes + 1) * cuda::chunk_count(batch * tokens);
+  const std::int64_t sums = (pairs * axes + 1) * cuda::chunk_count(batch * tokens, pairs);
   const std::int64_t positions = batch > 1 ? axes * batch * tokens : 0;
   return static_cast<std::size_t>(sums + positions) * sizeof(double);
 }

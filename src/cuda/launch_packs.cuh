@@ -40,13 +40,13 @@ cudaError_t launch_packs(const SimpleParams& p, int tokens, PackParams& packs,
 }
 
 /// Halves exchanged between lanes. False, and `packs` as it was, where they cannot be.
-template <class Element, class Build>
+template <class Unit, class Build>
 bool launch_exchanged(const SimpleParams& p, PackParams& packs, cudaStream_t stream,
                       cudaError_t& error) noexcept {
   if (!make_exchanged(p, packs)) return false;
   const PackShape shape = shape_packs(p, Build::kHeads, Build::kThreads, 1, packs);
   if (has_whole_warps(packs, shape)) {
-    error = launch_shape<ExchangedUnit<Element>, Build>(p, shape, packs, stream);
+    error = launch_shape<Unit, Build>(p, shape, packs, stream);
     return true;
   }
   packs.units /= 2;

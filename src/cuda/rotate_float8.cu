@@ -4,7 +4,7 @@
 #include "cuda/device/any_row.cuh"
 #include "cuda/device/float8.cuh"
 #include "cuda/launch.cuh"
-#include "cuda/launch_packs.cuh"
+#include "cuda/launch_builds.cuh"
 #include "cuda/rotate_float8.h"
 
 namespace rotary::internal::cuda {
@@ -34,15 +34,12 @@ cudaError_t launch_any(const Params& p, cudaStream_t stream) noexcept {
 /// The usual case: the tuned kernel, where it reaches.
 template <class Element>
 cudaError_t launch(const SimpleParams& p, cudaStream_t stream) noexcept {
-  using Halves = TwoPackUnit<Element, Pairing::kHalf, Pairing::kHalf, Float8>;
   const Layout layout = layout_of(p);
   const bool plain = layout == Layout::kHalf || layout == Layout::kNeighbours;
   PackParams packs{};
   if (!plain || !make_pack_params(p, layout, packs)) return launch_any<Element>(p, stream);
-  if (layout == Layout::kHalf) {
-    return launch_packs<Halves, Build<1, false, 512, 3>>(p, 1, packs, stream);
-  }
-  return launch_packs<NeighbourUnit<Element, Float8>, Build<2, false, 512, 3>>(p, 1, packs, stream);
+  return layout == Layout::kHalf ? launch_half<Element, Float8>(p, packs, stream)
+                                 : launch_neighbours<Element, Float8>(p, packs, stream);
 }
 template <class Element, class Params>
 cudaError_t launch(const Params& p, cudaStream_t stream) noexcept {

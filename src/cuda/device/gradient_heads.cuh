@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cuda/device/any_row.cuh"
 #include "cuda/device/elements.cuh"
 #include "cuda/device/phase.cuh"
 #include "cuda/gradient.h"
@@ -98,8 +99,9 @@ __device__ __forceinline__ void add_head(const Side<E, kPairs>& in, const Side<E
   }
 }
 
-/// All heads of one tensor's token. The next head is sent for before this one is added.
-template <class E, int kPairs>
+/// All heads of one tensor's token. The next head is sent for before this one is added. `kHalf` is
+/// the pairing of both sides where elements lie in packs; single pairs have any.
+template <class E, int kPairs, bool kHalf>
 __device__ __forceinline__ void add_heads(const GradientParams& p, const GradientTensor& tensor,
                                           std::int64_t batch, std::int64_t token, std::int32_t pair,
                                           const ZOfPairs<typename E::Compute, kPairs>& z,
@@ -110,8 +112,8 @@ __device__ __forceinline__ void add_heads(const GradientParams& p, const Gradien
   };
   const char* in = begin(tensor.in, tensor.in_strides);
   const char* grad = begin(tensor.grad, tensor.grad_strides);
-  const bool reads_half = p.read == Pairing::kHalf;
-  const bool writes_half = p.write == Pairing::kHalf;
+  const bool reads_half = kPairs > 1 ? kHalf : p.read == Pairing::kHalf;
+  const bool writes_half = kPairs > 1 ? kHalf : p.write == Pairing::kHalf;
   Side<E, kPairs> x, g;
   const auto load = [&](Side<E, kPairs>& next_x, Side<E, kPairs>& next_g) {
     next_x.load(in, tensor.in_strides[3], reads_half, pair, p.pairs);
@@ -129,25 +131,34 @@ __device__ __forceinline__ void add_heads(const GradientParams& p, const Gradien
   }
 }
 
-template <int kPairs>
-__device__ __forceinline__ void add_tensor(const GradientParams& p, const GradientTensor& tensor,
-                                           std::int64_t batch, std::int64_t token,
-                                           std::int32_t pair, const ZOfPairs<float, kPairs>& z,
-                                           HeadSums<float, kPairs>& sums) {
-  if (tensor.type == DType::kBFloat16) {
-    add_heads<BFloat16, kPairs>(p, tensor, batch, token, pair, z, sums);
-  } else if (tensor.type == DType::kFloat16) {
-    add_heads<Float16, kPairs>(p, tensor, batch, token, pair, z, sums);
-  } else {
-    add_heads<Float32, kPairs>(p, tensor, batch, token, pair, z, sums);
+/// This thread's pairs of one row: kPairs from the launch's `first` on.
+template <typename T, int kPairs, bool kHalf, class Place>
+__device__ __forceinline__ HeadSums<T, kPairs> sum_heads(const GradientParams& p,
+                                                         const Place& place, std::int64_t batch,
+                                                         std::int64_t token, std::int32_t first) {
+  ZOfPairs<T, kPairs> z;
+  HeadSums<T, kPairs> sums;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const CosSin<T> one = z_at<T>(p, place, first + i);
+    z.c[i] = one.cos;
+    z.s[i] = one.sin;
+    sums.turn[i] = sums.stretch[i] = T{0};
   }
-}
-template <int kPairs>
-__device__ __forceinline__ void add_tensor(const GradientParams& p, const GradientTensor& tensor,
-                                           std::int64_t batch, std::int64_t token,
-                                           std::int32_t pair, const ZOfPairs<double, kPairs>& z,
-                                           HeadSums<double, kPairs>& sums) {
-  add_heads<Float64, kPairs>(p, tensor, batch, token, pair, z, sums);
+  const std::int32_t pair = p.first_pair + first;
+  for (std::int32_t k = 0; k < p.num_tensors; ++k) {
+    const GradientTensor& tensor = p.tensors[k];
+    if constexpr (sizeof(T) == sizeof(double)) {
+      add_heads<Float64, kPairs, kHalf>(p, tensor, batch, token, pair, z, sums);
+    } else if (tensor.type == DType::kBFloat16) {
+      add_heads<BFloat16, kPairs, kHalf>(p, tensor, batch, token, pair, z, sums);
+    } else if (tensor.type == DType::kFloat16) {
+      add_heads<Float16, kPairs, kHalf>(p, tensor, batch, token, pair, z, sums);
+    } else {
+      add_heads<Float32, kPairs, kHalf>(p, tensor, batch, token, pair, z, sums);
+    }
+  }
+  return sums;
 }
 
 }  // namespace rotary::internal::cuda
