@@ -266,7 +266,7 @@ class RowMaker {
     sin_scale_ = job.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
     const Positions& positions = job.positions;
     is_ready_ = is_usual_ && is_plain_ && source.cache != nullptr &&
-                positions.kind() == Positions::Kind::kRange && positions.first().empty();
+                positions.kind() == Positions::Kind::kRange && positions.first().data == nullptr;
     first_ = positions.start();
     step_ = positions.step();
   }
