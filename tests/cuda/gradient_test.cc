@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -161,77 +160,6 @@ TEST(CudaGradient, OnlyWhatIsWanted) {
     for (const auto& out : operands.out) out->reset();
     rope.gradient(operands.list(true), DevicePositions(s.view()));
     for (const auto& out : operands.out) EXPECT_FALSE(out->untouched());
-  }
-}
-
-/// Over many tokens or rows against the CPU, in units of the sum of the sizes of the terms.
-void expect_near_the_cpu(const Sizes& sizes, DType dtype, const Frequencies& f) {
-  const Rope rope(f, {.head_dim = sizes.head_dim, .pairing = Pairing::kHalf});
-  const PlacedTensor x(Layout::kContiguous, dtype, sizes, 1, 0);
-  const PlacedTensor g(Layout::kContiguous, dtype, sizes, 2, 0);
-  const DeviceTensor x_device(x);
-  const DeviceTensor g_device(g);
-  std::vector<std::int64_t> first(static_cast<std::size_t>(sizes.batch));
-  std::iota(first.begin(), first.end(), std::int64_t{-3});
-  const auto rows = static_cast<std::size_t>(sizes.batch * sizes.tokens);
-
-  std::vector<double> frequencies(f.values.size());
-  std::vector<double> positions(rows);
-  double scale = 0.0;
-  const auto view = [&](double* data, Device device) {
-    return TensorView::contiguous(data, DType::kFloat64, {1, sizes.batch, sizes.tokens}, device);
-  };
-  rope.gradient({{x.view(), g.view()}}, Positions::range(first),
-                {frequencies, view(positions.data(), {}), &scale});
-
-  const DeviceList<double> frequencies_device(std::vector<double>(frequencies.size(), -1.0));
-  const DeviceList<double> positions_device(std::vector<double>(rows, -1.0));
-  const DeviceList<double> scale_device({-1.0});
-  const DeviceMemory workspace(rope.gradient_workspace(sizes.batch, sizes.tokens));
-  const DevicePositions at(Positions::range(first));
-  std::vector<double> before;
-  for (int run = 0; run < 2; ++run) {
-    workspace.fill(0xff);
-    rope.gradient({{x_device.view(), g_device.view()}}, at,
-                  {frequencies_device.span(),
-                   view(positions_device.data(), kGpu),
-                   scale_device.data(),
-                   {workspace.data(), workspace.size()}});
-    std::vector<double> now = frequencies_device.values();
-    const auto more = positions_device.values();
-    now.insert(now.end(), more.begin(), more.end());
-    now.push_back(scale_device.values()[0]);
-    if (run == 1) {
-      ASSERT_EQ(now, before);
-    }
-    before = now;
-  }
-  // Terms are products of numbers between 1/4 and 1 and of positions and frequencies.
-  const double terms = static_cast<double>(rows) * static_cast<double>(sizes.heads);
-  const double units = 32.0 * (dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23);
-  const auto most = static_cast<double>(sizes.batch + sizes.tokens);
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    ASSERT_NEAR(before[i], frequencies[i], units * terms * most) << i;
-  }
-  const auto pairs = static_cast<double>(f.pairs);
-  for (std::size_t i = 0; i < rows; ++i) {
-    ASSERT_NEAR(before[frequencies.size() + i], positions[i],
-                units * pairs * static_cast<double>(sizes.heads))
-        << i;
-  }
-  ASSERT_NEAR(before.back(), scale, units * terms * pairs);
-}
-
-TEST(CudaGradient, ManyTokensRowsAndPairs) {
-  const auto f = [](std::int64_t rotary_dim) {
-    return make_frequencies({.rotary_dim = rotary_dim, .theta = 1e4});
-  };
-  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
-    expect_near_the_cpu({2, 3001, 5, 64}, dtype, f(64));
-    expect_near_the_cpu({1, 131, 40, 128}, dtype, f(128));
-    expect_near_the_cpu({70000, 1, 1, 8}, dtype, f(6));
-    expect_near_the_cpu({1, 3, 2, 2048}, dtype, f(2048));
-    expect_near_the_cpu({1, 70000, 1, 4}, dtype, f(4));
   }
 }
 
