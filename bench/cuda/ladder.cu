@@ -4,7 +4,7 @@
 // The ladder of versions that the kernel of src/cuda grew on: each rung is checked, then measured
 // on the same workloads in the same run as a device-to-device copy.
 //   ladder [file for JSON]
-//   ladder rope                       only what goes through the public API
+//   ladder rope                       only decoding steps, and what goes through the public API
 //   ladder once <workload> <mode>     four launches of src/cuda, for a profiler; modes count from 0
 //
 // Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
@@ -74,6 +74,7 @@ class Ladder {
 
   void run_rope() {
     memory_.fill_input(workloads_[0]);
+    print_decode();
     ladder::RopeRows(memory_, clock_, copy_rate()).print(workloads_);
   }
 
@@ -284,7 +285,7 @@ class Ladder {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "rope") {
-    Ladder(nullptr).run_rope();
+    Ladder(std::fopen("/dev/null", "w")).run_rope();
     return 0;
   }
   if (argc == 4 && std::string(argv[1]) == "once") {

@@ -56,7 +56,8 @@ cudaError_t launch_half(const SimpleParams& p, PackParams& packs, cudaStream_t s
       launch_exchanged<ExchangedUnit<Element, Out>, FourAhead>(p, packs, stream, error)) {
     return error;
   }
-  if (amount == Amount::kMiddle &&
+  constexpr bool kSameType = std::is_same_v<Element, Out>;  // 8 bits are too short to gain by it
+  if (kSameType && amount == Amount::kMiddle &&
       launch_exchanged<ExchangedUnit<Element, Out>, TwoLean>(p, packs, stream, error)) {
     return error;
   }

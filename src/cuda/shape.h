@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How a launch is laid out: decided on the host from sizes alone. The numbers are those that were
-// fastest on an H200 (bench/cuda/ladder.md).
+// fastest on an H200 (docs/cuda.md).
 #pragma once
 
 #include "cuda/params.h"

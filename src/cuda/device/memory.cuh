@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Loads and stores of whole packs. They carry no cache hints: streaming loads, streaming stores and
-// both were measured slower (bench/cuda/ladder.md).
+// both were measured slower (docs/cuda.md).
 #pragma once
 
 #include <cstdint>
