@@ -24,9 +24,10 @@ from .functional import (
     unrotate_,
 )
 from .module import RotaryEmbedding
+from .patching import check, patch
 from .text import rope_text
 
 __all__ = [
-    "RotaryEmbedding", "adjoint", "rope_text", "rotate", "rotate_", "rotate_by_table", "shift",
-    "shift_", "unrotate", "unrotate_",
+    "RotaryEmbedding", "adjoint", "check", "patch", "rope_text", "rotate", "rotate_",
+    "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip

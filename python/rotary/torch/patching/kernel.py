@@ -1,0 +1,115 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in for a function that rotates."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from .._library import ops
+from .shapes import Behaviour, Signature
+
+
+def _layout(behaviour: Behaviour, head_dim: int, pairs: int) -> str:
+    """The rope's text. Its theta is not used: the angles come with the table."""
+    offset = head_dim - 2 * pairs if behaviour.part == "trailing" else 0
+    return (
+        f'{{"head_dim": {head_dim}, "rotary_dim": {2 * pairs}, "rotary_offset": {offset}, '
+        f'"pairing": "{behaviour.pairing}", "output_pairing": "{behaviour.output}", "theta": 1e4}}'
+    )
+
+
+def _columns(table: Tensor, behaviour: Behaviour) -> Tensor:
+    """As the operator takes it: one column a pair, or two in the order of the pairing."""
+    if behaviour.columns == "halves" and behaviour.pairing == "interleaved":
+        return table[..., : table.shape[-1] // 2]
+    return table
+
+
+def rotate(
+    behaviour: Behaviour, tensors: list[Tensor], cos: Tensor, sin: Tensor, token_dim: int
+) -> list[Tensor]:
+    """All tensors in one call, for gradients too."""
+    op = ops.rotate_table if behaviour.turn == "forwards" else ops.adjoint_table
+    text = _layout(behaviour, tensors[0].shape[-1], behaviour.pairs(cos.shape[-1]))
+    cos, sin = _columns(cos, behaviour), _columns(sin, behaviour)
+    results: list[Tensor] = op.default(tensors, cos, sin, text, token_dim)
+    return results
+
+
+def _token_dim(cos: Tensor, unsqueeze_dim: int | None, otherwise: int) -> int | None:
+    """Where the tokens are once cos is unsqueezed; None where that is not a shape of heads."""
+    if unsqueeze_dim is None:
+        return otherwise
+    place = unsqueeze_dim + cos.dim() + 1 if unsqueeze_dim < 0 else unsqueeze_dim
+    return {cos.dim() - 2: -2, cos.dim() - 1: -3}.get(place)
+
+
+def _fits(tensors: list[Tensor], cos: Tensor, token_dim: int) -> bool:
+    """Whether each tensor is [batch, .., head_dim] with a row of the table for every token."""
+    if cos.dim() not in (2, 3):
+        return False
+    for x in tensors:
+        if x.dim() not in (3, 4) or x.shape[-1] != tensors[0].shape[-1]:
+            return False
+        if x.shape[token_dim] != cos.shape[-2]:
+            return False
+        if cos.dim() == 3 and (x.dim() == 3 or cos.shape[0] not in (1, x.shape[0])):
+            return False
+    return True
+
+
+def _table(signature: Signature, given: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    if signature.kind == "cos, sin":
+        return given["cos"], given["sin"]
+    table = given[signature.table[0]]
+    if signature.kind == "complex":
+        return table.real, table.imag
+    sin, cos = table.chunk(2, -1)
+    return cos, sin
+
+
+def _plain(table: Tensor, heads_dim: int) -> Tensor:
+    """[batch, tokens, columns] of what has a dimension of size 1 for the heads already."""
+    return table.squeeze(heads_dim) if table.dim() == 4 and table.shape[heads_dim] == 1 else table
+
+
+def stand_in(
+    original: Callable[..., Any], signature: Signature, behaviour: Behaviour
+) -> Callable[..., Any]:
+    """A function with the parameters of `original`, on the kernel. Tensors whose shapes the kernel
+    does not take (fewer tokens than rows, five dimensions) are given to `original`."""
+    parameters = inspect.signature(original).parameters
+    names = list(parameters)
+    defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+    heads_dim = -3 if behaviour.token_dim == -2 else -2
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        tensors = [given[name] for name in signature.tensors if given.get(name) is not None]
+        cos, sin = _table(signature, given)
+        token_dim = _token_dim(cos, given.get("unsqueeze_dim"), behaviour.token_dim)
+        if signature.kind == "sin|cos":
+            cos, sin = _plain(cos, heads_dim), _plain(sin, heads_dim)
+        if token_dim is not None and _fits(tensors, cos, token_dim):
+            results = rotate(behaviour, tensors, cos, sin, token_dim)
+            return tuple(results) if len(results) > 1 else results[0]
+        results = original(*args, **kwargs)
+        if isinstance(results, tuple):
+            return tuple(y.to(x.dtype) for x, y in zip(tensors, results, strict=True))
+        return results.to(tensors[0].dtype)
+
+    apply.__name__ = original.__name__
+    apply.__qualname__ = original.__qualname__
+    apply.__doc__ = original.__doc__
+    apply.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    apply.stands_in_for = original  # type: ignore[attr-defined]
+    return apply
+
+
+def is_stand_in(function: Any) -> bool:
+    return hasattr(function, "stands_in_for")

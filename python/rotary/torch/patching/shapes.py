@@ -1,0 +1,103 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What modelling files are known to look like, as data.
+
+Nothing here decides that a function is understood: it says what to try. A function counts as
+understood when the kernel gives its results on a probe (probe.py).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+#: Functions of a modelling file that rotate.
+ROTATES = re.compile(r"apply_.*(rotary|rope)")
+#: What rotates inside a method, without a function that could be replaced.
+ROTATES_INLINE = re.compile(r"rotate_(half|every_two|pairwise|queries_or_keys|half_\w+)$")
+#: Methods that rotate.
+ROTATING_METHOD = re.compile(r"_?apply_rotary\w*$")
+
+#: Where cos and sin stand. "cos", "sin": two tensors; "complex": one, cos + i sin; "sin|cos": one
+#: tensor, sines then cosines.
+TableKind = Literal["cos, sin", "complex", "sin|cos"]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters of a function that rotates."""
+
+    tensors: tuple[str, ...]
+    table: tuple[str, ...]
+    kind: TableKind = "cos, sin"
+    #: Parameters that may be there as well. unsqueeze_dim says where the heads are.
+    others: tuple[str, ...] = ("unsqueeze_dim", "position_ids", "kwargs")
+
+    def takes(self, parameters: tuple[str, ...]) -> bool:
+        needed = self.tensors + self.table
+        return set(needed) <= set(parameters) <= set(needed + self.others)
+
+
+SIGNATURES = (
+    Signature(("q", "k"), ("cos", "sin")),
+    Signature(("x",), ("cos", "sin")),
+    Signature(("tensor",), ("sin", "cos")),
+    Signature(("xq", "xk"), ("freqs_cis",), "complex"),
+    Signature(("query", "key"), ("freqs_ci",), "complex"),
+    Signature(("query_layer", "key_layer", "value_layer"), ("sinusoidal_pos",), "sin|cos"),
+)
+
+#: How a row of cos lays out the pairs 0 1 2.
+#:   halves   [0 1 2 0 1 2]
+#:   doubled  [0 0 1 1 2 2]
+#:   single   [0 1 2]
+Columns = Literal["halves", "doubled", "single"]
+Pairing = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a function that rotates does."""
+
+    pairing: Pairing
+    output: Pairing
+    columns: Columns
+    #: "backwards": by the negative angle (nanochat).
+    turn: Literal["forwards", "backwards"] = "forwards"
+    #: Which elements of a head rotate where the table is narrower than the head.
+    part: Literal["whole", "leading", "trailing"] = "whole"
+    #: Which dimension holds the tokens where no unsqueeze_dim says it.
+    token_dim: int = -2
+
+    def pairs(self, columns: int) -> int:
+        return columns if self.columns == "single" else columns // 2
+
+    def __str__(self) -> str:
+        words: list[str] = [self.pairing]
+        if self.output != self.pairing:
+            words.append(f"output {self.output}")
+        if self.turn == "backwards":
+            words.append("backwards")
+        return ", ".join(words)
+
+
+#: (pairing, output, columns, turn), the most frequent first.
+ROTATIONS = (
+    ("half", "half", "halves", "forwards"),
+    ("interleaved", "interleaved", "halves", "forwards"),
+    ("interleaved", "interleaved", "doubled", "forwards"),
+    ("interleaved", "half", "halves", "forwards"),
+    ("interleaved", "interleaved", "single", "forwards"),
+    ("half", "half", "single", "forwards"),
+    ("interleaved", "half", "single", "forwards"),
+    ("half", "half", "halves", "backwards"),
+    ("interleaved", "interleaved", "doubled", "backwards"),
+)
+
+#: Shapes of position_ids that rotary modules take: b batch, t tokens, digits axes.
+POSITION_SHAPES = ("bt", "t2", "bt2", "3bt", "2bt", "4bt", "t3", "1t")
+
+#: How far results may differ on the probe, in units of the largest element: float32 sums of two
+#: products, in one rounding less than the model's own.
+TOLERANCE = 1e-6
