@@ -13,9 +13,10 @@ shellcheck scripts/*.sh .ci/run || status=1
 if (($#)); then
   sources=("$@")
 else
-  # Generated files (precompiled headers, header checks) lie under build.
+  # Generated files (precompiled headers, header checks) lie under build; clang-tidy does not know the
+  # nvcc of the day.
   mapfile -t sources < <(sed -n 's|^ *"file": "\(.*\)",\{0,1\}$|\1|p' build/compile_commands.json |
-    grep -v "^$PWD/build/" | sort -u)
+    grep -v -e "^$PWD/build/" -e '\.cu$' | sort -u)
 fi
 echo "clang-tidy: ${#sources[@]} sources ..."
 printf '%s\0' "${sources[@]}" |
