@@ -31,7 +31,7 @@ Frequencies frequencies(std::int64_t pairs, std::int64_t axes = 1) {
   return f;
 }
 
-/// In place with two pairings every pair of a head has to be read before any is written, which takes
+/// In place with two pairings every pair of a head has to be read before any is written. That takes
 /// as much memory on the chip: in float64 there is room for 3072 pairs.
 bool fits(DType dtype, std::int64_t pairs, Pairing pairing, Pairing output) {
   return dtype != DType::kFloat64 || pairing == output || pairs <= 3072;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The big table: dtype x layout x pairing x output pairing x direction x in place or not x slice x
-// kind of positions x axes. Each case is an experiment that engines repeat: the first one is held to
-// the reference, the others to the bits of the first.
+// kind of positions x axes. Each case is an experiment that engines repeat: the first one is held
+// to the reference, the others to the bits of the first.
 #pragma once
 
 #include <gtest/gtest.h>
