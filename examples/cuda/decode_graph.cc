@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A decoding step captured into a CUDA graph: one new token for each of 16 sequences, q and k of 32
-// layers rotated in place. Positions lie in device memory and change between replays; the graph does
-// not. Checks that replays do what calls do, and prints the time of a step either way.
+// layers rotated in place. Positions lie in device memory and change between replays; the graph
+// does not. Checks that replays do what calls do, and prints the time of a step either way.
 
 #include <cuda_runtime_api.h>
 #include <rotary/rope.h>

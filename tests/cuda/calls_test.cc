@@ -217,8 +217,8 @@ TEST_P(CudaCalls, ACacheChangesNothing) {
   }
 }
 
-// Reads nothing before the first byte of a view and nothing behind the last, which compute-sanitizer
-// sees: memory on the device ends where the view does.
+// Nothing is read before the first byte of a view or behind the last, as compute-sanitizer sees:
+// memory on the device ends where the view does.
 TEST_P(CudaCalls, MemoryThatEndsWithTheView) {
   for (const std::int64_t pairs : {1, 3, 4, 7, 8, 16, 33, 64, 128, 150}) {
     for (const Pairing pairing : kPairings) {

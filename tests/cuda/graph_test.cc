@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls only queue kernels: every kind of call can be captured while nothing that waits or allocates
-// is allowed, and the graph does what calls do, at the positions that lie in memory then. Overlapping
-// launches, streams and threads change no bit.
+// Calls only queue kernels: every kind of call can be captured while nothing that waits or
+// allocates is allowed, and the graph does what calls do, at the positions that lie in memory then.
+// Overlapping launches, streams and threads change no bit.
 
 #include <gtest/gtest.h>
 

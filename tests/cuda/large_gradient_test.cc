@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rope::gradient over many tokens, batch rows, heads and pairs, q and k together: near the CPU, with
+// Rope::gradient over many tokens, batch rows, heads and pairs, q and k together: near the CPU, and
 // the same bits in every run.
 
 #include <gtest/gtest.h>
@@ -72,8 +72,8 @@ class Problem {
     return sums.values();
   }
 
-  /// Errors relative to the sum of the sizes of the terms: products of two numbers between 1/4 and 1
-  /// with a position, a frequency or 1.
+  /// Errors relative to the sum of the sizes of the terms: products of two numbers of 1/4 to 1 with
+  /// a position, a frequency or 1.
   void expect_near(const Sums& got, const Sums& wanted) const {
     const double units = 32.0 * (q_.view().dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23);
     const auto heads = static_cast<double>(q_.sizes().heads + k_.sizes().heads);
