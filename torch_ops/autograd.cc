@@ -46,27 +46,17 @@ struct TurnBackward : ::torch::autograd::Node {
     variable_list results(count + 1);
     const Defined defined(grads);
     if (defined.places.empty()) return results;
-    const Where where{.positions = get(positions),
-                      .cu_seqlens = get(cu_seqlens),
+    const Where where{.positions = positions.maybe(),
+                      .cu_seqlens = cu_seqlens.maybe(),
                       .first = first,
                       .token_dim = token_dim};
-    if (task_should_compute_output({{0, count}})) {
-      const auto back = call(transpose(turn), defined.tensors, rope->text(), where);
-      for (std::size_t i = 0; i < back.size(); ++i) results[defined.places[i]] = back[i];
-    }
+    const auto back = call(transpose(turn), defined.tensors, rope->text(), where);
+    for (std::size_t i = 0; i < back.size(); ++i) results[defined.places[i]] = back[i];
     if (!tensors.empty() && task_should_compute_output(count)) {
-      variable_list ins;
-      for (const std::size_t i : defined.places) ins.push_back(tensors.get(i));
-      const auto outs = call(turn, ins, rope->text(), where);
-      results[count] =
-          position_gradient(turn, outs, defined.tensors, *rope, *where.positions, token_dim);
+      results[count] = position_gradient(turn, tensors.get(defined.places), back, *rope,
+                                         *where.positions, token_dim);
     }
     return results;
-  }
-
- private:
-  static OptionalTensor get(const Saved& saved) {
-    return saved.empty() ? OptionalTensor() : OptionalTensor(saved.get(0));
   }
 };
 
@@ -89,8 +79,8 @@ auto make_backward(Turn turn, std::string_view rope, at::TensorList tensors, con
   node->count = tensors.size();
   node->first = where.first;
   node->token_dim = where.token_dim;
-  if (where.positions.has_value()) node->positions.add(*where.positions);
-  if (where.cu_seqlens.has_value()) node->cu_seqlens.add(*where.cu_seqlens);
+  node->positions.add(where.positions);
+  node->cu_seqlens.add(where.cu_seqlens);
   if (positions_need_grad) node->tensors.add(tensors);
   return node;
 }
@@ -194,10 +184,8 @@ struct TableBackward : ::torch::autograd::Node {
       for (std::size_t i = 0; i < back.size(); ++i) results[defined.places[i]] = back[i];
     }
     if (!tensors.empty() && task_should_compute_output({{count, count + 2}})) {
-      variable_list ins;
-      for (const std::size_t i : defined.places) ins.push_back(tensors.get(i));
       std::tie(results[count], results[count + 1]) =
-          table_gradient(turn, ins, defined.tensors, *rope, cos, token_dim);
+          table_gradient(turn, tensors.get(defined.places), defined.tensors, *rope, cos, token_dim);
     }
     return results;
   }

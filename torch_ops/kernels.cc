@@ -10,10 +10,8 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
-#include <stdexcept>
-
+#include "kernel_calls.h"
 #include "rope_cache.h"
-#include "rotary/error.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
 #include "turn.h"
@@ -24,14 +22,7 @@
 #endif
 
 namespace rotary::torch {
-namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using OperandList = c10::SmallVector<Operand, 4>;
-
-constexpr std::int64_t kMostDimensions = 4;
-
-/// The stream that is current for the tensors' device.
 Stream stream_of(const at::Tensor& x) {
 #ifdef ROTARY_TORCH_CUDA
   if (x.is_cuda()) return {.handle = c10::cuda::getCurrentCUDAStream(x.get_device()).stream()};
@@ -40,23 +31,10 @@ Stream stream_of(const at::Tensor& x) {
   return {};
 }
 
-/// What the library throws, as PyTorch does.
-template <typename Work>
-void translate(const Work& work) {
-  try {
-    work();
-  } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError, error.what());
-  } catch (const CudaError& error) {
-    C10_THROW_ERROR(Error, error.what());
-  }
-}
+namespace {
 
-/// Leading dimensions as one. A copy, if `x` cannot be viewed so.
-at::Tensor with_one_batch(const at::Tensor& x) {
-  if (x.dim() <= kMostDimensions) return x;
-  return x.reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
-}
+using OptionalTensor = std::optional<at::Tensor>;
+using OperandList = c10::SmallVector<Operand, 4>;
 
 /// Room for the result: laid out as `x` is, so that transposed views stay what they are.
 at::Tensor result_like(const at::Tensor& x) {
@@ -93,8 +71,7 @@ void run(Turn turn, at::TensorList from, at::TensorList to, std::string_view tex
          const OptionalTensor& positions, const OptionalTensor& cu_seqlens, std::int64_t first,
          std::int64_t token_dim) {
   if (from.empty()) return;
-  const c10::OptionalDeviceGuard guard(from[0].is_cuda() ? std::make_optional(from[0].device())
-                                                         : std::nullopt);
+  const c10::OptionalDeviceGuard guard(device_to_use(from[0]));
   const auto rope = find_rope(text);
   const OptionalTensor signed_positions = turned_back(turn, positions);
   OperandList operands;
@@ -187,8 +164,7 @@ std::vector<at::Tensor> turn_by_table(at::TensorList tensors, const at::Tensor& 
                                       std::int64_t token_dim) {
   std::vector<at::Tensor> results;
   if (tensors.empty()) return results;
-  const c10::OptionalDeviceGuard guard(
-      tensors[0].is_cuda() ? std::make_optional(tensors[0].device()) : std::nullopt);
+  const c10::OptionalDeviceGuard guard(device_to_use(tensors[0]));
   const auto rope = find_rope(text);
   OperandList operands;
   for (const at::Tensor& x : tensors) {

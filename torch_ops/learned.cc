@@ -5,12 +5,15 @@
 // by PyTorch's operators, in float64, where they are. Nothing is read on the host, and derivatives
 // of any order come from PyTorch.
 
+#include "learned.h"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
 #include <tuple>
 
+#include "node.h"
 #include "rope_cache.h"
 #include "turn.h"
 
@@ -32,7 +35,8 @@ at::Tensor packed_positions(const at::Tensor& boundaries, const OptionalTensor& 
   return is_given(first) ? within + first->index_select(0, sequence) : within;
 }
 
-/// [axes or 1, batch or 1, tokens], float64.
+}  // namespace
+
 at::Tensor position_matrix(const Where& where, const c10::SymInt& tokens,
                            const at::TensorOptions& options) {
   at::Tensor x;
@@ -48,6 +52,8 @@ at::Tensor position_matrix(const Where& where, const c10::SymInt& tokens,
   while (x.dim() < 3) x = x.unsqueeze(0);
   return x;
 }
+
+namespace {
 
 /// sum_a x_a m[.., a]: [batch or 1, tokens, pairs]. Products, not a GEMM: TF32 would round them.
 at::Tensor over_axes(const at::Tensor& x, const at::Tensor& matrix) {
@@ -74,6 +80,8 @@ void check(const SharedRope& rope, const at::Tensor& frequencies, const at::Tens
   TORCH_CHECK_VALUE(axes_fit, "[learned_cos_sin] positions must have ", f.axes, " axes, got ",
                     x.sym_size(0));
 }
+
+}  // namespace
 
 std::tuple<at::Tensor, at::Tensor> learned_cos_sin(const at::Tensor& frequencies,
                                                    std::string_view text, c10::SymInt tokens,
@@ -109,6 +117,21 @@ std::tuple<at::Tensor, at::Tensor> learned_cos_sin(const at::Tensor& frequencies
   return {cos.to(dtype), sin.to(dtype)};
 }
 
+namespace {
+
+/// Whether the gradient of frequencies can be the engine's: forwards, and nothing but tensors,
+/// frequencies and scale is differentiated.
+bool is_plain(at::TensorList tensors, const at::Tensor& frequencies, const OptionalTensor& scale,
+              const OptionalTensor& positions, std::string_view turn) {
+  return turn == "rotate" && !::torch::autograd::compute_requires_grad(positions) &&
+         !has_tangent(positions) && !has_tangent(frequencies) && !has_tangent(scale) &&
+         !any_has_tangent(tensors) && (!is_given(scale) || scale->sym_numel() == 1);
+}
+
+OptionalTensor detached(const OptionalTensor& x) {
+  return is_given(x) ? OptionalTensor(x->detach()) : x;
+}
+
 std::vector<at::Tensor> rotate_learned(at::TensorList tensors, std::string_view text,
                                        const at::Tensor& frequencies, const OptionalTensor& scale,
                                        const OptionalTensor& positions,
@@ -120,6 +143,13 @@ std::vector<at::Tensor> rotate_learned(at::TensorList tensors, std::string_view 
   at::ScalarType dtype = at::kFloat;
   for (const at::Tensor& x : tensors) {
     if (x.scalar_type() == at::kDouble) dtype = at::kDouble;
+  }
+  if (is_plain(tensors, frequencies, scale, positions, turn)) {
+    const auto [cos, sin] =
+        learned_cos_sin(frequencies.detach(), text, tensors[0].sym_size(token_dim), detached(scale),
+                        positions, cu_seqlens, first, dtype);
+    return call_learned_table(tensors, cos, sin, {frequencies, scale}, text,
+                              {positions, cu_seqlens, std::move(first), token_dim});
   }
   auto [cos, sin] = learned_cos_sin(frequencies, text, tensors[0].sym_size(token_dim), scale,
                                     positions, cu_seqlens, std::move(first), at::kDouble);

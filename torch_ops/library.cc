@@ -25,6 +25,16 @@ using LearnedSignature = std::vector<at::Tensor>(at::TensorList, std::string_vie
                                                  const at::Tensor&, const OptionalTensor&,
                                                  const OptionalTensor&, const OptionalTensor&,
                                                  c10::SymInt, std::int64_t, std::string_view);
+using LearnedTableSignature = std::vector<at::Tensor>(at::TensorList, const at::Tensor&,
+                                                      const at::Tensor&, const at::Tensor&,
+                                                      const OptionalTensor&, std::string_view,
+                                                      const OptionalTensor&, const OptionalTensor&,
+                                                      c10::SymInt, std::int64_t);
+using PositionGradientSignature = at::Tensor(at::TensorList, at::TensorList, std::string_view,
+                                             std::string_view, std::int64_t);
+using FrequencyGradientSignature = std::tuple<at::Tensor, at::Tensor>(
+    at::TensorList, at::TensorList, std::string_view, const OptionalTensor&, const OptionalTensor&,
+    c10::SymInt, std::int64_t);
 using MatrixSignature = at::Tensor(const at::Tensor&, std::string_view);
 
 constexpr std::size_t kTurns = 6;
@@ -79,6 +89,30 @@ std::vector<at::Tensor> call_learned(std::string_view turn, at::TensorList tenso
                      where.first, where.token_dim, turn);
 }
 
+std::vector<at::Tensor> call_learned_table(at::TensorList tensors, const at::Tensor& cos,
+                                           const at::Tensor& sin, const LearnedFrom& from,
+                                           std::string_view rope, const Where& where) {
+  static const auto handle = find<LearnedTableSignature>("rotate_learned_table");
+  return handle.call(tensors, cos, sin, from.frequencies, from.scale, rope, where.positions,
+                     where.cu_seqlens, where.first, where.token_dim);
+}
+
+at::Tensor call_position_gradient(at::TensorList tensors, at::TensorList grads,
+                                  std::string_view rope, std::string_view pairing,
+                                  std::int64_t token_dim) {
+  static const auto handle = find<PositionGradientSignature>("position_gradient");
+  return handle.call(tensors, grads, rope, pairing, token_dim);
+}
+
+std::tuple<at::Tensor, at::Tensor> call_frequency_gradient(at::TensorList tensors,
+                                                           at::TensorList grads,
+                                                           std::string_view rope,
+                                                           const Where& where) {
+  static const auto handle = find<FrequencyGradientSignature>("frequency_gradient");
+  return handle.call(tensors, grads, rope, where.positions, where.cu_seqlens, where.first,
+                     where.token_dim);
+}
+
 at::Tensor call_frequencies_like(const at::Tensor& like, std::string_view rope) {
   static const auto handle = find<MatrixSignature>("frequencies_like");
   return handle.call(like, rope);
@@ -111,6 +145,13 @@ void define(::torch::Library& m) {
   add("learned_cos_sin(Tensor frequencies, str rope, SymInt tokens, Tensor? scale=None, "
       "Tensor? positions=None, Tensor? cu_seqlens=None, SymInt first=0, "
       "ScalarType dtype=float) -> (Tensor, Tensor)");
+  add("rotate_learned_table(Tensor[] tensors, Tensor cos, Tensor sin, Tensor frequencies, "
+      "Tensor? scale, str rope, " +
+      where + ") -> Tensor[]");
+  add("position_gradient(Tensor[] tensors, Tensor[] grads, str rope, str pairing, "
+      "int token_dim=-3) -> Tensor");
+  add("frequency_gradient(Tensor[] tensors, Tensor[] grads, str rope, " + where +
+      ") -> (Tensor, Tensor)");
   add("rotate_learned(Tensor[] tensors, str rope, Tensor frequencies, Tensor? scale=None, " +
       where + ", str turn='rotate') -> Tensor[]");
 }

@@ -33,10 +33,22 @@ auto make_node() {
 class Saved {
  public:
   void add(const at::Tensor& x) { all_.emplace_back(x, /*is_output=*/false); }
+  void add(const std::optional<at::Tensor>& x) {
+    if (x.has_value() && x->defined()) add(*x);
+  }
   void add(at::TensorList list) {
     for (const at::Tensor& x : list) add(x);
   }
   at::Tensor get(std::size_t i) const { return all_[i].unpack(); }
+  std::vector<at::Tensor> get(const std::vector<std::size_t>& places) const {
+    std::vector<at::Tensor> some;
+    for (const std::size_t i : places) some.push_back(get(i));
+    return some;
+  }
+  /// The only one, if there is one.
+  std::optional<at::Tensor> maybe() const {
+    return all_.empty() ? std::nullopt : std::make_optional(get(0));
+  }
   bool empty() const { return all_.empty(); }
   void release() {
     for (auto& x : all_) x.reset_data();

@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 
 namespace rotary::torch {
 namespace {
@@ -70,29 +71,41 @@ at::Tensor sum_over_heads(const at::Tensor& x, std::int64_t token_dim) {
   return x.sum(token_dim == -3 ? -2 : -3);
 }
 
-at::Tensor position_gradient(Turn turn, at::TensorList outs, at::TensorList grads,
-                             const SharedRope& rope, const at::Tensor& positions,
-                             std::int64_t token_dim) {
-  const Pairing pairing = written_pairing(turn, rope.layout());
-  at::Tensor angle;
-  at::Tensor length;
-  for (std::size_t i = 0; i < outs.size(); ++i) {
-    const auto [x, y] = split_pairs(widened(outs[i]), pairing, rope);
+PhaseGradient phase_gradient(at::TensorList tensors, at::TensorList grads, Pairing pairing,
+                             const SharedRope& rope, std::int64_t token_dim) {
+  PhaseGradient sums;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto [x, y] = split_pairs(widened(tensors[i]), pairing, rope);
     const auto [gx, gy] = split_pairs(widened(grads[i]), pairing, rope);
     const auto sum = [token_dim](const at::Tensor& t) {
       return one_batch(sum_over_heads(t, token_dim).to(at::kDouble));
     };
-    angle = plus(angle, sum(gy * x - gx * y));
-    if (rope.grows()) length = plus(length, sum(gx * x + gy * y));
+    sums.angle = plus(sums.angle, sum(gy * x - gx * y));
+    sums.length = plus(sums.length, sum(gx * x + gy * y));
   }
-  at::Tensor gradient =
-      at::matmul(angle, call_frequencies_like(angle, rope.text())) * angle_sign(turn);
-  if (rope.grows()) {
+  return sums;
+}
+
+at::Tensor position_gradient(Turn turn, at::TensorList tensors, at::TensorList grads,
+                             const SharedRope& rope, const at::Tensor& positions,
+                             std::int64_t token_dim) {
+  const Pairing pairing = read_pairing(turn, rope.layout());
+  const bool one_sign = !rope.grows() || angle_sign(turn) == growth_sign(turn);
+  at::Tensor gradient;  // [axes, batch, tokens]
+  if (one_sign && !at::GradMode::is_enabled()) {
+    gradient = call_position_gradient(tensors, grads, rope.text(), name_of(pairing), token_dim) *
+               angle_sign(turn);
+  } else {
+    const PhaseGradient sums = phase_gradient(tensors, grads, pairing, rope, token_dim);
     gradient =
-        gradient + at::matmul(length, call_growth_like(length, rope.text())) * growth_sign(turn);
+        at::matmul(sums.angle, call_frequencies_like(sums.angle, rope.text())) * angle_sign(turn);
+    if (rope.grows()) {
+      gradient = gradient + at::matmul(sums.length, call_growth_like(sums.length, rope.text())) *
+                                growth_sign(turn);
+    }
+    gradient = gradient.permute({2, 0, 1});
   }
-  // [batch, tokens, axes] to the shape of the positions, summed where they were repeated.
-  gradient = gradient.permute({2, 0, 1});
+  // Summed where positions were repeated.
   c10::SymDimVector shape(3, 1);
   for (std::int64_t i = 1; i <= positions.dim(); ++i) {
     shape[static_cast<std::size_t>(3 - i)] = positions.sym_size(-i);

@@ -28,10 +28,19 @@ at::Tensor widened(const at::Tensor& x);
 /// [.., heads, tokens, pairs].
 at::Tensor sum_over_heads(const at::Tensor& x, std::int64_t token_dim);
 
-/// Gradient of the positions of out = turn(in): dL/dx_a = sum_p f[p][a] dL/dphase_p, where
-/// dL/dphase = sum over heads of Im(conj(out) grad), and likewise for growth with the real part.
-/// `out` may depend on the positions: the result is differentiable again.
-at::Tensor position_gradient(Turn turn, at::TensorList outs, at::TensorList grads,
+/// Sums over heads of Im(conj(x) g) and Re(conj(x) g), [batch, tokens, pairs], float64: gradients
+/// of the phase and of the logarithm of the length, for x that was turned and g its gradient.
+struct PhaseGradient {
+  at::Tensor angle{};
+  at::Tensor length{};
+};
+PhaseGradient phase_gradient(at::TensorList tensors, at::TensorList grads, Pairing pairing,
+                             const SharedRope& rope, std::int64_t token_dim);
+
+/// Gradient of the positions of turn(tensors), in their shape: dL/dx_a = sum_p f[p][a] dL/dphase_p,
+/// and likewise for growth. `grads` are those of `tensors`. By the engine, or where it must be
+/// differentiable again (create_graph) by PyTorch's operators.
+at::Tensor position_gradient(Turn turn, at::TensorList tensors, at::TensorList grads,
                              const SharedRope& rope, const at::Tensor& positions,
                              std::int64_t token_dim);
 

@@ -41,6 +41,26 @@ Rope make_reciprocal(const Rope& rope) {
   return {with_inverse_growth(std::move(f)), rope.layout(), rope.options()};
 }
 
+HeadLayout in_one_pairing(HeadLayout layout, Pairing pairing) {
+  layout.pairing = pairing;
+  layout.output_pairing = pairing;
+  return layout;
+}
+
+Rope make_still(const Rope& rope) {
+  const Frequencies& f = rope.frequencies();
+  return {{.pairs = f.pairs, .axes = f.axes, .values = std::vector<double>(f.values.size())},
+          in_one_pairing(rope.layout(), *rope.layout().pairing),
+          rope.options()};
+}
+
+Rope make_from_origin(const Rope& rope, Pairing pairing) {
+  Frequencies f = rope.frequencies();
+  f.scale = 1.0;
+  f.growth_origin = 0.0;
+  return {std::move(f), in_one_pairing(rope.layout(), pairing), rope.options()};
+}
+
 class Ropes {
  public:
   std::shared_ptr<const SharedRope> find(std::string_view text, int threads) {
@@ -84,7 +104,10 @@ SharedRope::SharedRope(std::string_view text, int threads)
       threads_(threads),
       one_axis_(from_text(text).one_axis),
       rope_(make_rope(from_text(text), threads)),
-      reciprocal_(make_reciprocal(rope_)) {}
+      reciprocal_(make_reciprocal(rope_)),
+      still_(make_still(rope_)),
+      half_from_origin_(make_from_origin(rope_, Pairing::kHalf)),
+      interleaved_from_origin_(make_from_origin(rope_, Pairing::kInterleaved)) {}
 
 at::Tensor SharedRope::copy_on(const at::Device& device, const std::vector<double>& values,
                                ByDevice& copies) const {

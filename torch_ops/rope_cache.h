@@ -29,6 +29,12 @@ class SharedRope {
   const Rope& rope() const noexcept { return rope_; }
   /// z / |z|^2: its rotation is the transpose of unrotate.
   const Rope& reciprocal() const noexcept { return reciprocal_; }
+  /// Turns nothing, but has as many pairs and axes: gradients of frequencies that are elsewhere.
+  const Rope& still() const noexcept { return still_; }
+  /// The rope from position 0 on, without scale, for heads in one pairing: gradients of positions.
+  const Rope& from_origin(Pairing pairing) const noexcept {
+    return pairing == Pairing::kHalf ? half_from_origin_ : interleaved_from_origin_;
+  }
 
   const Frequencies& frequencies() const noexcept { return rope_.frequencies(); }
   const HeadLayout& layout() const noexcept { return rope_.layout(); }
@@ -48,6 +54,9 @@ class SharedRope {
   OneAxisPositions one_axis_ = OneAxisPositions::kRefused;
   Rope rope_;
   Rope reciprocal_;
+  Rope still_;
+  Rope half_from_origin_;
+  Rope interleaved_from_origin_;
   mutable std::mutex mutex_;
   mutable ByDevice frequencies_{};
   mutable ByDevice growth_{};

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "rotary/torch_where.h"
@@ -79,6 +80,25 @@ std::vector<at::Tensor> call_table(Turn turn, at::TensorList tensors, const at::
 std::vector<at::Tensor> call_learned(std::string_view turn, at::TensorList tensors,
                                      std::string_view rope, const at::Tensor& frequencies,
                                      const std::optional<at::Tensor>& scale, const Where& where);
+
+/// torch.ops.rotary.rotate_learned_table: rotate_table whose table was made of `frequencies` and
+/// `scale`, with gradients of those.
+struct LearnedFrom {
+  at::Tensor frequencies{};
+  std::optional<at::Tensor> scale{};
+};
+std::vector<at::Tensor> call_learned_table(at::TensorList tensors, const at::Tensor& cos,
+                                           const at::Tensor& sin, const LearnedFrom& from,
+                                           std::string_view rope, const Where& where);
+
+/// torch.ops.rotary.position_gradient and frequency_gradient: see gradient.cc.
+at::Tensor call_position_gradient(at::TensorList tensors, at::TensorList grads,
+                                  std::string_view rope, std::string_view pairing,
+                                  std::int64_t token_dim);
+std::tuple<at::Tensor, at::Tensor> call_frequency_gradient(at::TensorList tensors,
+                                                           at::TensorList grads,
+                                                           std::string_view rope,
+                                                           const Where& where);
 
 /// torch.ops.rotary.frequencies_like and growth_like: [pairs, axes], float64, where `like` is.
 at::Tensor call_frequencies_like(const at::Tensor& like, std::string_view rope);

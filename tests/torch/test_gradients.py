@@ -66,7 +66,42 @@ def test_learned(rope: str, turn: str, device: str) -> None:
         return OPS.rotate_learned([q, k], ROPES[rope], f, scale, at, None, 0, -3, turn)
 
     assert gradcheck(run, (q, k, f, scale, at))
+    assert gradcheck(lambda *args: run(*args, at.detach()), (q, k, f, scale))
+    assert gradgradcheck(lambda *args: run(*args, at.detach()), (q, k, f, scale), fast_mode=True)
     assert gradgradcheck(run, (q, k, f, scale, at), fast_mode=True)
+
+
+@pytest.mark.parametrize("rope", ["reordering", "growing", "mrope"])
+def test_learned_at_whole_positions(rope: str, device: str) -> None:
+    q, k = tensors(device, 2, 2, 5, 16)
+    f = OPS.frequencies_like(q, ROPES[rope]).requires_grad_()
+    scale = torch.tensor([1.3], dtype=torch.float64, device=device, requires_grad=True)
+    cu = torch.tensor([0, 2, 5], device=device)
+    for where in [
+        (None, None, 3),
+        (None, cu, 0),
+        (cu[:2], cu, 0),
+        (torch.randint(0, 9, (2, 5), device=device), None, 0),
+    ]:
+
+        def run(*args: torch.Tensor) -> list[torch.Tensor]:
+            return OPS.rotate_learned(list(args[:2]), ROPES[rope], *args[2:], *where, -2)  # noqa: B023
+
+        assert gradcheck(run, (q, k, f, scale), fast_mode=True)
+        assert gradgradcheck(run, (q, k, f, scale), fast_mode=True)
+
+
+def test_per_sample_gradients_of_frequencies(device: str) -> None:
+    x = torch.randn(3, 4, 2, 16, device=device, dtype=torch.float64)
+    f = OPS.frequencies_like(x, ROPES["half"])
+
+    def loss(f: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return OPS.rotate_learned([x], ROPES["half"], f)[0].sin().sum()
+
+    grads = torch.vmap(torch.func.grad(loss), (None, 0))(f, x)
+    for i in range(3):
+        g = f.clone().requires_grad_()
+        torch.testing.assert_close(grads[i], torch.autograd.grad(loss(g, x[i]), g)[0])
 
 
 def test_learned_agrees_with_fixed(device: str) -> None:

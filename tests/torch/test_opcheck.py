@@ -59,3 +59,11 @@ def test_learned(device: str) -> None:
     for where in [(None, None, 2), (None, cu, 0)]:
         torch.library.opcheck(OPS.rotate_learned, ([x], ROPES["half"], f, scale, *where))
     torch.library.opcheck(OPS.learned_cos_sin, (f, ROPES["growing"], 5, scale))
+
+
+def test_gradients(device: str) -> None:
+    x = [torch.randn(2, 5, n, 16, device=device) for n in (3, 1)]
+    g = [torch.randn_like(y) for y in x]
+    cu = torch.tensor([0, 2, 5], device=device)
+    torch.library.opcheck(OPS.position_gradient, (x, g, ROPES["mixed"], "half"))
+    torch.library.opcheck(OPS.frequency_gradient, (x, g, ROPES["half"], None, cu))

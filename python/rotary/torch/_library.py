@@ -24,7 +24,7 @@ def load() -> None:
             f"for this PyTorch ({torch.__version__}), or name them in $ROTARY_TORCH_LIBRARY"
         )
     try:
-        torch.ops.load_library(str(path))
+        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise ImportError(
             f"[rotary.torch] {path} was built for another PyTorch than {torch.__version__}: {error}"

@@ -34,25 +34,23 @@ def _joined_positions(positions: Tensor, dim: int | None, size: int, batch: int)
 
 def _slice(x: Any, dim: Any, i: int) -> Any:
     if isinstance(x, (list, tuple)):
-        return [_slice(y, d, i) for y, d in zip(x, dim, strict=True)]
+        return [_slice(y, d, i) for y, d in zip(x, dim)]
     return x if dim is None else x.select(dim, i)
 
 
 def _one_by_one(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-    """Entry after entry of the mapped dimension."""
-    return [
-        op(*(_slice(x, d, i) for x, d in zip(args, in_dims, strict=True)))
-        for i in range(info.batch_size)
+    """Entry after entry of the mapped dimension, stacked. In place nothing is."""
+    dims = [
+        [None] * len(x) if d is None and isinstance(x, (list, tuple)) else d
+        for x, d in zip(args, in_dims)
     ]
-
-
-def _stacked(results: list[list[Tensor]]) -> tuple[list[Tensor], list[int]]:
-    stacked = [torch.stack(entries) for entries in zip(*results, strict=True)]
-    return stacked, [0] * len(stacked)
-
-
-def _dims_of_list(dims: Any, count: int) -> list[int | None]:
-    return [None] * count if dims is None else list(dims)
+    results = [op(*(_slice(x, d, i) for x, d in zip(args, dims))) for i in range(info.batch_size)]
+    if results[0] is None:
+        return None, None
+    if isinstance(results[0], Tensor):
+        return torch.stack(results), 0
+    stacked = [torch.stack(entries) for entries in zip(*results)]
+    return type(results[0])(stacked), type(results[0])([0] * len(stacked))
 
 
 def _register_turn(name: str) -> None:
@@ -69,17 +67,15 @@ def _register_turn(name: str) -> None:
         token_dim: int = -3,
     ) -> Any:
         dims = tuple(in_dims) + (None,) * (6 - len(in_dims))
-        dims = (_dims_of_list(dims[0], len(tensors)), *dims[1:])
         args = (tensors, rope, positions, cu_seqlens, first, token_dim)
-        if dims[3] is not None:
-            return _stacked(_one_by_one(op, info, dims, args))
+        if dims[3] is not None or (dims[2] is not None and cu_seqlens is not None):
+            return _one_by_one(op, info, dims, args)
         size = info.batch_size
-        fronts = [_front(x, d, size) for x, d in zip(tensors, dims[0], strict=True)]
+        list_dims = dims[0] or [None] * len(tensors)
+        fronts = [_front(x, d, size) for x, d in zip(tensors, list_dims)]
         if positions is not None and cu_seqlens is None:
             batch = fronts[0].shape[1:-3].numel()
             positions = _joined_positions(positions, dims[2], size, batch)
-        elif dims[2] is not None:  # first positions of sequences
-            return _stacked(_one_by_one(op, info, dims, args))
         results = op(fronts, rope, positions, cu_seqlens, first, token_dim)
         return results, [0] * len(results)
 
@@ -90,9 +86,7 @@ def _register_one_by_one(name: str) -> None:
     op = getattr(ops, name).default
 
     def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        dims = (_dims_of_list(in_dims[0], len(args[0])), *in_dims[1:])
-        results = _one_by_one(op, info, dims, args)
-        return (None, None) if results[0] is None else _stacked(results)
+        return _one_by_one(op, info, in_dims, args)
 
     torch.library.register_vmap(f"rotary::{name}", rule)
 
@@ -111,7 +105,9 @@ def register() -> None:
     for name in _TURNS:
         _register_turn(name)
         _register_one_by_one(name + "_")
-    for name in ("rotate_table", "adjoint_table"):
+    for name in ("rotate_table", "adjoint_table", "rotate_learned_table"):
+        _register_one_by_one(name)
+    for name in ("position_gradient", "frequency_gradient"):
         _register_one_by_one(name)
     for name in ("frequencies_like", "growth_like"):
         _register_matrix(name)

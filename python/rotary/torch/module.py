@@ -91,19 +91,21 @@ class RotaryEmbedding(nn.Module):
     @property
     def softmax_scale(self) -> float:
         """What attention multiplies its scores by on top of 1/sqrt(head_dim)."""
-        return json.loads(self.rope).get("softmax_scale", 1.0)
+        return float(json.loads(self.rope).get("softmax_scale", 1.0))
 
     def frequencies(self) -> Tensor:
         """[pairs, axes], float64, with what was learned: differentiable."""
+        like = self._somewhere() if self.learned is None else self.learned
+        base: Tensor = ops.frequencies_like(like, self.rope)
         if self.learned is None:
-            return ops.frequencies_like(self._somewhere(), self.rope)
-        base = ops.frequencies_like(self.learned, self.rope)
+            return base
         learned = self.learned.double()
         if self.learn == "log_gain":
             return base * learned.exp().unsqueeze(-1)
         if self.learn == "frequencies":
             return base + learned
-        return learned * 10000.0**-self.rho + (1.0 - learned) * base
+        shared: float = 10000.0**-self.rho
+        return learned * shared + (1.0 - learned) * base
 
     def _somewhere(self) -> Tensor:
         return torch.empty(0) if self.log_scale is None else self.log_scale

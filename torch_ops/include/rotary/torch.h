@@ -7,7 +7,7 @@
 ///   auto rotated = embedding->forward({q, k}, {.first = 4096});
 ///
 /// Tensors are [.., tokens, heads, head_dim], or with token_dim -2 [.., heads, tokens, head_dim],
-/// on CPU or CUDA, with any strides. Gradients of any order go through tensors, real-valued positions,
+/// on CPU or CUDA, with any strides. Gradients of any order go through tensors, real positions,
 /// learned frequencies and scale. Everything runs on PyTorch's threads and its current stream;
 /// c10::ValueError says what does not fit. The same operators are torch.ops.rotary.* in Python.
 #pragma once
