@@ -129,6 +129,9 @@ FAMILIES = [
     # MLA; read interleaved, written in halves
     Family("deepseek_v3", "interleaved, output half", _MLA),
     Family("youtu", "interleaved, output half", _MLA),
+    # an indexer beside the attention, each with its own pairing
+    Family("deepseek_v32", "interleaved, output half",
+           {**_MLA, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 4}),
     # the last elements of a head
     Family("deepseek_v4", "interleaved", {"head_dim": 16, "qk_rope_head_dim": 8}, partial=True),
     # layer types with ropes of their own
@@ -140,6 +143,7 @@ FAMILIES = [
     Family("modernbert", "half", {"global_attn_every_n_layers": 2, "cls_token_id": 1,
                                   "sep_token_id": 2},
            auto="AutoModelForMaskedLM", generates=False),
+    Family("granite_swa", "half", {"layer_types": ["full_attention", "sliding_attention"]}),
     # several axes
     Family("qwen2_vl", "half", {"text_config": _sections(2, 3, 3), "vision_config": _vision()},
            kind="composite", auto="AutoModelForImageTextToText"),

@@ -117,20 +117,23 @@ def test_casts_after_patching() -> None:
     assert distance(logits(other), logits(model)) < 4e-2
 
 
-def test_a_wrapped_forward() -> None:
+@pytest.mark.parametrize("angles", ["model", "exact"])
+def test_a_wrapped_forward(angles: str) -> None:
     """As accelerate does it, which keeps the method under another name."""
     model = llama()
     before = logits(model)
-    for layer in model.model.layers:
-        attention = layer.self_attn
-        attention._old_forward = attention.forward
-        attention.forward = lambda *args, _to=attention, **kwargs: _to._old_forward(*args, **kwargs)
-    report = patch(model)
-    attention = model.model.layers[0].self_attn
+    wrapped = [layer.self_attn for layer in model.model.layers] + [model.model.rotary_emb]
+    for module in wrapped:
+        module._old_forward = module.forward
+        module.forward = lambda *args, _to=module, **kwargs: _to._old_forward(*args, **kwargs)
+    names = state(model)
+    report = patch(model, angles=angles)
+    attention = wrapped[0]
     assert attention._old_forward.__func__ is not type(attention).forward
     assert distance(before, logits(model)) < 5e-6
     report.undo()
     assert attention._old_forward.__func__ is type(attention).forward
+    assert state(model) == names
     assert torch.equal(logits(model), before)
 
 

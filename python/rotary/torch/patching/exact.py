@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -98,7 +99,7 @@ class ExactTables:
 
     def __call__(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         text, pairs, columns = self.ropes[layer_type if layer_type in self.ropes else None]
-        cos, sin = cos_sin(text, pairs, position_ids, self.shape)
+        cos, sin = cos_sin(text, pairs, position_ids.to(x.device), self.shape)
         if self.rank == 2:
             cos, sin = cos.squeeze(0), sin.squeeze(0)
         return torch.complex(cos, sin) if self.is_complex else (columns(cos), columns(sin))
@@ -150,14 +151,32 @@ def prepare(model: nn.Module, tables: list[Table]) -> dict[str, tuple[nn.Module,
     forwards = {}
     for path, own in by_path.items():
         module = model.get_submodule(path)
+        attribute(module, path)
         forwards[path] = (module, _exact_tables(module, getattr(model, "config", None), own))
     return forwards
 
 
-def install(module: nn.Module, tables: ExactTables) -> None:
-    object.__setattr__(module, "forward", tables)
+def attribute(module: nn.Module, path: str) -> str:
+    """Where the module's forward stands: elsewhere if a library has wrapped it (accelerate)."""
+    own = vars(module)
+    if "forward" not in own:
+        return "forward"
+    original = type(module).forward
+    held = [n for n, v in own.items() if getattr(v, "__func__", None) is original]
+    if not held:
+        raise ValueError(
+            f"[patch] {path} ({type(module).__name__}): the module has a forward of its own. "
+            f"Nothing was replaced"
+        )
+    return held[0]
+
+
+def install(module: nn.Module, path: str, tables: ExactTables) -> None:
+    object.__setattr__(module, attribute(module, path), tables)
 
 
 def undo(module: nn.Module) -> None:
-    if isinstance(vars(module).get("forward"), ExactTables):
-        del vars(module)["forward"]
+    for name in [n for n, v in vars(module).items() if isinstance(v, ExactTables)]:
+        del vars(module)[name]
+        if name != "forward":
+            object.__setattr__(module, name, types.MethodType(type(module).forward, module))

@@ -67,7 +67,9 @@ def _table(signature: Signature, given: dict[str, Any]) -> tuple[Tensor, Tensor]
     if signature.kind == "cos, sin":
         return given["cos"], given["sin"]
     table = given[signature.table[0]]
-    if signature.kind == "complex":
+    if signature.kind == "complex grid" and table.dim() == 3 and table.shape[1] == 1:
+        table = table.squeeze(1)
+    if table.is_complex():
         return table.real, table.imag
     sin, cos = table.chunk(2, -1)
     return cos, sin

@@ -26,7 +26,7 @@ from torch import nn
 from . import exact
 from .kernel import is_stand_in, stand_in
 from .probe import arguments, classify, difference, random, signature_of
-from .rebind import rebuilt, twin, twin_name, uses
+from .rebind import rebuilt, twin, twin_name, uses, wrapped_functions
 from .report import Patch, Replaced
 from .shapes import TOLERANCE, Behaviour, Signature
 from .sites import Site, rotating_functions, sites_of
@@ -218,6 +218,8 @@ def _nearest(path: str, tables: list[Table]) -> list[Table]:
 
     def shared(table: Table) -> int:
         parents = table.path.split(".")[:-1]
+        if table.path.split(".")[-1].isdigit():  # one of a list
+            parents = parents[:-1]
         count = 0
         while count < min(len(steps), len(parents)) and steps[count] == parents[count]:
             count += 1
@@ -294,15 +296,18 @@ def _rebuilt(function: types.FunctionType, file: str) -> types.FunctionType:
     return rebuilt(function, file, vars(sys.modules[twin_name(file)]))
 
 
+def _is_replacement(value: Any, file: str) -> bool:
+    function = getattr(value, "__func__", value)
+    if not isinstance(function, types.FunctionType):
+        return False
+    scopes = (each.__globals__.get("__name__") for each in wrapped_functions(function))
+    return is_stand_in(function) or twin_name(file) in scopes
+
+
 def _replaced_attributes(site: Site) -> list[str]:
     """Attributes of the module by which it rotates on the kernel."""
-    found = []
-    for name, value in vars(site.module).items():
-        function = getattr(value, "__func__", value)
-        scope = getattr(function, "__globals__", {}).get("__name__")
-        if scope == twin_name(site.use.file) or is_stand_in(function):
-            found.append(name)
-    return found
+    own = vars(site.module).items()
+    return [name for name, value in own if _is_replacement(value, site.use.file)]
 
 
 def undo(model: nn.Module) -> None:
@@ -338,6 +343,6 @@ def patch(model: nn.Module, *, angles: Angles = "model") -> Patch:
     plan.check(model)
     tables = exact.prepare(model, plan.tables) if angles == "exact" else {}
     plan.apply()
-    for module, forward in tables.values():
-        exact.install(module, forward)
+    for path, (module, forward) in tables.items():
+        exact.install(module, path, forward)
     return Patch(plan.replaced(), angles, tuple(tables), lambda: undo(model))

@@ -61,6 +61,9 @@ def arguments(
         return {**named, "cos": cos, "sin": sin, **more}
     if signature.kind == "complex":
         return {**named, signature.table[0]: torch.complex(cos, sin), **more}
+    if signature.kind == "complex grid":
+        grid = torch.complex(cos, sin).reshape(-1, *cos.shape[-2:])[0].unsqueeze(1)
+        return {**named, signature.table[0]: grid, **more}
     table = torch.cat([sin, cos], -1)
     return {**named, signature.table[0]: table.reshape(1, 1, *table.shape[-2:]), **more}
 

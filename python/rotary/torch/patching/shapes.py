@@ -19,9 +19,9 @@ ROTATES_INLINE = re.compile(r"rotate_(half|every_two|pairwise|queries_or_keys|ha
 #: Methods that rotate.
 ROTATING_METHOD = re.compile(r"_?apply_rotary\w*$")
 
-#: Where cos and sin stand. "cos", "sin": two tensors; "complex": one, cos + i sin; "sin|cos": one
-#: tensor, sines then cosines.
-TableKind = Literal["cos, sin", "complex", "sin|cos"]
+#: Where cos and sin stand: in two tensors; in one, cos + i sin, of [batch, tokens, pairs] or, for
+#: the grid of an image, of [tokens, 1, pairs]; in one of sines, then cosines.
+TableKind = Literal["cos, sin", "complex", "complex grid", "sin|cos"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ SIGNATURES = (
     Signature(("x",), ("cos", "sin")),
     Signature(("tensor",), ("sin", "cos")),
     Signature(("xq", "xk"), ("freqs_cis",), "complex"),
-    Signature(("query", "key"), ("freqs_ci",), "complex"),
+    Signature(("query", "key"), ("freqs_ci",), "complex grid"),
     Signature(("query_layer", "key_layer", "value_layer"), ("sinusoidal_pos",), "sin|cos"),
 )
 

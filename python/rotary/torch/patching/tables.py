@@ -94,7 +94,9 @@ def _cos_sin(result: Any) -> tuple[Tensor, Tensor] | None:
 
 @torch.no_grad()
 def table_of(path: str, module: nn.Module, layer_type: str | None) -> Table | None:
-    """What the module makes of the first shape of positions that it takes."""
+    """What the module makes of positions, of the first shape that gives the widest table: a shape
+    that is not meant may go through and leave axes out."""
+    best = None
     for shape in POSITION_SHAPES:
         positions = probe_positions(shape)
         try:
@@ -102,11 +104,11 @@ def table_of(path: str, module: nn.Module, layer_type: str | None) -> Table | No
         except (RuntimeError, IndexError, ValueError, TypeError):
             continue
         pair = _cos_sin(result)
-        if pair is not None:
+        if pair is not None and (best is None or pair[0].shape[-1] > best.cos.shape[-1]):
             cos, sin = (x.float().cpu() for x in pair)
             is_complex = not isinstance(result, tuple)
-            return Table(path, layer_type, cos, sin, positions, shape, is_complex)
-    return None
+            best = Table(path, layer_type, cos, sin, positions, shape, is_complex)
+    return best
 
 
 def layer_types(module: nn.Module) -> list[str | None]:
