@@ -125,18 +125,17 @@ nb::object class_of(const char* module, const char* name) {
 
 template <HasDataclass T>
 void read(const Place& outer, nb::handle object, T& out) {
-  constexpr auto& shape = dataclass_of<T>;
   const auto one = [&](const auto& field) {
     const nb::object value = nb::getattr(object, field.first, nb::handle());
-    if (!value.is_valid()) reject_type(outer, shape.name, object);
-    read(Place{shape.name, field.first}, value, out.*field.second);
+    if (!value.is_valid()) reject_type(outer, dataclass_of<T>.name, object);
+    read(Place{dataclass_of<T>.name, field.first}, value, out.*field.second);
   };
-  std::apply([&](const auto&... field) { (one(field), ...); }, shape.list);
+  std::apply([&](const auto&... field) { (one(field), ...); }, dataclass_of<T>.list);
 }
 
 template <HasDataclass T>
 nb::object written(const T& value) {
-  constexpr auto& shape = dataclass_of<T>;
+  const auto& shape = dataclass_of<T>;
   nb::dict arguments;
   const auto one = [&](const auto& field) {
     arguments[field.first] = written(value.*field.second);
@@ -151,7 +150,7 @@ void read(const Place& place, nb::handle object, std::variant<T...>& out) {
   std::string names;
   const auto one = [&](auto alternative) {
     using Alternative = decltype(alternative);
-    constexpr auto& shape = dataclass_of<Alternative>;
+    const auto& shape = dataclass_of<Alternative>;
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
     if (!nb::isinstance(object, class_of(shape.module, shape.name))) return false;
     read(place, object, out.template emplace<Alternative>());

@@ -17,7 +17,9 @@
 namespace rotary::python {
 namespace {
 
-Stream stream_of(std::uintptr_t handle) { return {reinterpret_cast<void*>(handle)}; }
+Stream stream_of(std::uintptr_t handle) {
+  return {reinterpret_cast<void*>(handle)};  // NOLINT: a cudaStream_t is a number in Python
+}
 
 using Call = void (Rope::*)(const Operands&, const Positions&, Stream) const;
 
@@ -26,7 +28,7 @@ constexpr const char* kCallSignature =
     "stream: int) -> None";
 
 /// rope.<name>(ins, outs or None, positions, stream)
-template <Call call>
+template <Call kCall>
 void add_call(nb::class_<Rope>& rope, const char* name) {
   const std::string signature = std::string("def ") + name + kCallSignature;
   rope.def(
@@ -36,7 +38,7 @@ void add_call(nb::class_<Rope>& rope, const char* name) {
         Memory memory;
         const std::vector<Operand> operands = operands_of(name, ins, outs, memory);
         const nb::gil_scoped_release release;
-        (self.*call)(std::span<const Operand>(operands), at.value, stream_of(stream));
+        (self.*kCall)(std::span<const Operand>(operands), at.value, stream_of(stream));
       },
       nb::arg("ins"), nb::arg("outs").none(), nb::arg("positions"), nb::arg("stream"),
       nb::sig(signature.c_str()));

@@ -60,8 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":  # only then: it needs matplotlib
+    if name in ("plot", "torch"):  # only when asked for: they need matplotlib, PyTorch
         import importlib
 
-        return importlib.import_module("rotary.plot")
+        return importlib.import_module(f"rotary.{name}")
     raise AttributeError(f"module 'rotary' has no attribute {name!r}")

@@ -120,8 +120,8 @@ class Torch(Library):
     def export(self, x: Any, stream: int | None, write: bool) -> Any:
         if x.requires_grad and (write or self.torch.is_grad_enabled()):
             raise ValueError(
-                "[rotary] this tensor requires grad, and no gradient would flow: use x.detach(), "
-                "or torch.no_grad() for a new result"
+                "[rotary] this tensor requires grad, and no gradient would flow here: use "
+                "rotary.torch, or x.detach()"
             )
         if x.is_neg():
             raise ValueError("[rotary] this tensor is a negated view: use x.resolve_neg()")

@@ -36,7 +36,8 @@ def test_the_blocks_of_a_page_run(page, monkeypatch):
         exec(compile(block, f"{page.name}", "exec"), names)
 
 
-def test_the_five_lines_of_the_readme_do_what_they_say():
+def test_the_five_lines_of_the_readme_do_what_they_say(monkeypatch):
+    monkeypatch.chdir(ROOT)
     block = blocks(PAGES[0])[0]
     assert len([line for line in block.splitlines() if line.strip()]) <= 7
     names = {}
