@@ -4,6 +4,7 @@
 // The operators on CPU and CUDA, and what they say of shapes alone.
 
 #include <ATen/DeviceGuard.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -18,6 +19,7 @@
 #include "views.h"
 
 #ifdef ROTARY_TORCH_CUDA
+#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -36,10 +38,19 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 using OperandList = c10::SmallVector<Operand, 4>;
 
-/// Room for the result: laid out as `x` is, so that transposed views stay what they are.
+/// Room for the result: laid out as `x` is, so that transposed views stay what they are. Gives what
+/// at::empty_like would, without its ways through the dispatcher.
 at::Tensor result_like(const at::Tensor& x) {
-  if (x.dim() <= kMostDimensions) return at::empty_like(x);
-  return at::empty_symint(x.sym_sizes(), x.options());
+  if (x.dim() > kMostDimensions) return at::empty_symint(x.sym_sizes(), x.options());
+  if (x.is_meta() || !x.is_non_overlapping_and_dense()) return at::empty_like(x);
+#ifdef ROTARY_TORCH_CUDA
+  if (x.is_cuda()) {
+    return at::Tensor(
+        at::detail::empty_strided_cuda(x.sizes(), x.strides(), x.scalar_type(), x.device()));
+  }
+#endif
+  if (!x.is_cpu()) return at::empty_like(x);
+  return at::Tensor(at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type()));
 }
 
 void apply(Turn turn, const SharedRope& rope, const OperandList& operands,
@@ -168,7 +179,7 @@ std::vector<at::Tensor> turn_by_table(at::TensorList tensors, const at::Tensor& 
   const auto rope = find_rope(text);
   OperandList operands;
   for (const at::Tensor& x : tensors) {
-    results.push_back(at::empty_like(x));
+    results.push_back(result_like(x));
     operands.emplace_back(heads_view(name_of(kTurn), x, token_dim),
                           writable_heads_view(name_of(kTurn), results.back(), token_dim));
   }
