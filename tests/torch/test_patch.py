@@ -159,12 +159,19 @@ def tower(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
         model = transformers.PixtralVisionModel(config)
         pixels = torch.randn(1, 3, 32, 24, generator=generator)
         return model, (pixels, torch.tensor([[32, 24]]))
+    if name == "dinov3":
+        config = transformers.DINOv3ViTConfig(**_TOWER, intermediate_size=64, patch_size=8)
+        return transformers.DINOv3ViTModel(config), (
+            torch.randn(2, 3, 24, 32, generator=generator),
+        )
     pixels = torch.randn(16, 3 * 2 * 14 * 14, generator=generator)
     return BY_TYPE[name].make().model.visual, (pixels, torch.tensor([[1, 4, 4]]))
 
 
-#: Llama 4 keeps a finished table of its grid.
-TOWERS = {"qwen2_vl": True, "qwen2_5_vl": True, "pixtral": True, "llama4": False}
+#: Whether positions are given: Llama 4 keeps a table of its grid, DINOv3 makes one of the image.
+TOWERS = {
+    "qwen2_vl": True, "qwen2_5_vl": True, "pixtral": True, "llama4": False, "dinov3": False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TOWERS)

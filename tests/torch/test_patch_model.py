@@ -68,6 +68,16 @@ def test_a_part_of_a_model() -> None:
     assert "forward" not in vars(model.model.visual.blocks[0].attn)
 
 
+def test_parts_of_models_of_one_file_do_not_meet() -> None:
+    one, other = BY_TYPE["qwen2_vl"].make().model, BY_TYPE["qwen2_vl"].make().model
+    patch(one.visual)
+    patch(other.language_model)
+    for attention in (one.visual.blocks[0].attn, other.language_model.layers[0].self_attn):
+        scope = attention.forward.__func__.__globals__
+        for name in ("apply_rotary_pos_emb", "apply_rotary_pos_emb_vision"):
+            assert scope[name] is not getattr(modeling("qwen2_vl"), name)
+
+
 def test_twice_is_refused() -> None:
     model = llama()
     patch(model)
@@ -224,8 +234,9 @@ REFUSED = [
     ("bert", {**_HEADS, "intermediate_size": 64}, "calls no function that is known"),
     ("wav2vec2-conformer", _SPEECH, "self_attn.*rotates by itself"),
     ("vjepa2", _VIDEO, "rotates"),
-    ("dinov3_vit", {**_HEADS, "intermediate_size": 64}, "no module was found that makes"),
-]
+    ("esm", {**_HEADS, "intermediate_size": 64, "vocab_size": 96, "pad_token_id": 0,
+             "position_embedding_type": "absolute"}, "no module was found that makes"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "options", "why"), REFUSED, ids=[r[0] for r in REFUSED])

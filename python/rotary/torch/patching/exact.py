@@ -111,6 +111,11 @@ def _exact_tables(module: nn.Module, config: Any, tables: list[Table]) -> ExactT
 
     made = ExactTables(tables)
     for table in tables:
+        if table.shape == "pixels":
+            raise ValueError(
+                f"[patch] {table.name}: it makes cos and sin of an image, and "
+                f'angles="exact" is for positions. Nothing was replaced'
+            )
         rope = model_rope(module, config, table.layer_type)
         if depends_on_context(rope.recipe):
             raise ValueError(

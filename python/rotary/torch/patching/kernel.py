@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .._library import ops
 from .shapes import Behaviour, Signature
@@ -75,6 +76,14 @@ def _table(signature: Signature, given: dict[str, Any]) -> tuple[Tensor, Tensor]
     return cos, sin
 
 
+def _with_rows_before(cos: Tensor, sin: Tensor, x: Tensor, token_dim: int) -> tuple[Tensor, Tensor]:
+    """A row for every token: those before the table turn by nothing."""
+    missing = x.shape[token_dim] - cos.shape[-2]
+    if cos.dim() != 2 or missing <= 0:
+        return cos, sin
+    return pad(cos, (0, 0, missing, 0), value=1.0), pad(sin, (0, 0, missing, 0))
+
+
 def _plain(table: Tensor, heads_dim: int) -> Tensor:
     """[batch, tokens, columns] of what has a dimension of size 1 for the heads already."""
     return table.squeeze(heads_dim) if table.dim() == 4 and table.shape[heads_dim] == 1 else table
@@ -97,6 +106,8 @@ def stand_in(
         token_dim = _token_dim(cos, given.get("unsqueeze_dim"), behaviour.token_dim)
         if signature.kind == "sin|cos":
             cos, sin = _plain(cos, heads_dim), _plain(sin, heads_dim)
+        if behaviour.tokens == "last" and token_dim is not None:
+            cos, sin = _with_rows_before(cos, sin, tensors[0], token_dim)
         if token_dim is not None and _fits(tensors, cos, token_dim):
             results = rotate(behaviour, tensors, cos, sin, token_dim)
             return tuple(results) if len(results) > 1 else results[0]

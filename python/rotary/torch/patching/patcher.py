@@ -30,7 +30,7 @@ from .rebind import rebuilt, twin, twin_name, uses, wrapped_functions
 from .report import Patch, Replaced
 from .shapes import TOLERANCE, Behaviour, Signature
 from .sites import Site, rotating_functions, sites_of
-from .tables import BATCH, TOKENS, Table, layer_types, rotary_modules, table_of, takes_positions
+from .tables import BATCH, TOKENS, Table, layer_types, makes_tables, rotary_modules, table_of
 
 Angles = Literal["model", "exact"]
 
@@ -90,7 +90,7 @@ class _Plan:
         for site in self.sites:
             served |= self._check_tables(site)
         for path, module in rotary_modules(model):
-            if path not in served and takes_positions(module):
+            if path not in served and makes_tables(module):
                 label = f"{path} ({type(module).__name__})"
                 raise _refuse(label, "its cos and sin go to code that is not known")
 
@@ -199,7 +199,7 @@ def _head_dim(module: nn.Module) -> int:
 def _tables_of(model: nn.Module) -> list[Table]:
     tables = []
     for path, module in rotary_modules(model):
-        if not takes_positions(module):
+        if not makes_tables(module):
             continue
         for layer_type in layer_types(module):
             if any(b.is_meta for b in module.buffers(recurse=False)):
@@ -207,7 +207,7 @@ def _tables_of(model: nn.Module) -> list[Table]:
             table = table_of(path, module, layer_type)
             if table is None:
                 label = f"{path} ({type(module).__name__})"
-                raise _refuse(label, "it makes no cos and sin of positions in a way that is known")
+                raise _refuse(label, "it makes cos and sin in no way that is known")
             tables.append(table)
     return tables
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -68,10 +69,12 @@ def arguments(
     return {**named, signature.table[0]: table.reshape(1, 1, *table.shape[-2:]), **more}
 
 
-def heads(signature: Signature, head_dim: int, token_dim: int, seed: int = 1) -> list[Tensor]:
+def heads(
+    signature: Signature, head_dim: int, token_dim: int, tokens: int = _TOKENS
+) -> list[Tensor]:
     """Queries and keys, of different numbers of heads. All but values, which are optional."""
-    shapes = [(_BATCH, n, _TOKENS, head_dim) for n in _HEADS[: len(signature.tensors)]]
-    tensors = [random(shape, seed + i) for i, shape in enumerate(shapes)]
+    shapes = [(_BATCH, n, tokens, head_dim) for n in _HEADS[: len(signature.tensors)]]
+    tensors = [random(shape, 1 + i) for i, shape in enumerate(shapes)]
     return tensors if token_dim == -2 else [x.transpose(1, 2).contiguous() for x in tensors]
 
 
@@ -121,6 +124,21 @@ def _agrees_without_batch(
     return difference(expected, stand_in(function, signature, behaviour)(**given)) < TOLERANCE
 
 
+def _leaves_first_tokens(
+    function: Callable[..., Any], signature: Signature, behaviour: Behaviour
+) -> bool:
+    """Whether tokens before those that the table has rows for stay as they are."""
+    tensors = heads(signature, 2 * _PAIRS, behaviour.token_dim, _TOKENS + 2)
+    per_pair = [random((_TOKENS, _PAIRS), seed) for seed in (11, 12)]
+    cos, sin = (laid_out(x, behaviour.columns) for x in per_pair)
+    given = arguments(signature, tensors, cos, sin)
+    try:
+        expected = function(**given)
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return False
+    return difference(expected, stand_in(function, signature, behaviour)(**given)) < TOLERANCE
+
+
 @torch.no_grad()
 def classify(function: Callable[..., Any]) -> tuple[Signature, Behaviour] | str:
     """What the function does, or why that is not known."""
@@ -130,5 +148,8 @@ def classify(function: Callable[..., Any]) -> tuple[Signature, Behaviour] | str:
     unsqueezes = "unsqueeze_dim" in inspect.signature(function).parameters
     for behaviour in _candidates(signature, unsqueezes):
         if _agrees(function, signature, behaviour):
+            last = replace(behaviour, tokens="last")
+            if not unsqueezes and _leaves_first_tokens(function, signature, last):
+                behaviour = last
             return signature, behaviour
     return "it rotates pairs in no way that is known"

@@ -79,21 +79,26 @@ def _rebuilt_cell(
     return types.CellType(rebuilt(held, file, scope))
 
 
+_REPLACED = "__replaced__"
+
+
 def twin_name(file: str) -> str:
     return f"{file}_on_rotary"
 
 
 def twin(file: str, replacements: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """The globals of the modelling file's twin, with `replacements`. Functions of the file that
-    call what is replaced call the replacement.
+    """The globals of the modelling file's twin, with `replacements` and those that models have
+    asked for before. Functions of the file that call what is replaced call the replacement.
 
     It can be imported under its name, as torch.compile does with a function's globals."""
     name = twin_name(file)
     module = sys.modules.get(name) or types.ModuleType(name)
     original = vars(sys.modules[file])
     scope = vars(module)
+    replacements = {**scope.get(_REPLACED, {}), **replacements}
     scope.update({k: v for k, v in original.items() if k not in ("__name__", "__spec__")})
     scope.update(replacements)
+    scope[_REPLACED] = replacements
     for key, value in original.items():
         if key in replacements or not isinstance(value, types.FunctionType):
             continue

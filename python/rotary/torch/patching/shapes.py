@@ -69,6 +69,8 @@ class Behaviour:
     part: Literal["whole", "leading", "trailing"] = "whole"
     #: Which dimension holds the tokens where no unsqueeze_dim says it.
     token_dim: int = -2
+    #: Which tokens rotate where the table has fewer rows: "last" leaves those before it (DINOv3).
+    tokens: Literal["all", "last"] = "all"
 
     def pairs(self, columns: int) -> int:
         return columns if self.columns == "single" else columns // 2

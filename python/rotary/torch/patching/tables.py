@@ -28,7 +28,7 @@ class Table:
     cos: Tensor
     sin: Tensor
     positions: Tensor
-    #: One of POSITION_SHAPES.
+    #: One of POSITION_SHAPES, or "pixels" where an image takes their place.
     shape: str
     is_complex: bool
 
@@ -55,12 +55,13 @@ def rotary_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
-def takes_positions(module: nn.Module) -> bool:
-    return "position_ids" in inspect.signature(type(module).forward).parameters
+def _takes(module: nn.Module, parameter: str) -> bool:
+    return parameter in inspect.signature(type(module).forward).parameters
 
 
-def _takes_layer_type(module: nn.Module) -> bool:
-    return "layer_type" in inspect.signature(type(module).forward).parameters
+def makes_tables(module: nn.Module) -> bool:
+    """Whether it makes cos and sin of positions, or of the size of an image."""
+    return _takes(module, "position_ids") or _takes(module, "pixel_values")
 
 
 def probe_positions(shape: str, low: int = 0, high: int = 64) -> Tensor:
@@ -70,10 +71,18 @@ def probe_positions(shape: str, low: int = 0, high: int = 64) -> Tensor:
     return torch.randint(low, high, tuple(sizes), generator=generator)
 
 
+def _image(module: nn.Module) -> Tensor:
+    """An image of a row of patches, one for each token."""
+    size = getattr(getattr(module, "config", None), "patch_size", 16)
+    return torch.zeros(1, 3, size, TOKENS * size)
+
+
 def _call(module: nn.Module, positions: Tensor, layer_type: str | None) -> Any:
     buffer = next((b for b in module.buffers(recurse=False)), torch.empty(0))
+    if _takes(module, "pixel_values"):
+        return module.forward(torch.zeros(positions.shape, device=buffer.device))
     x = torch.zeros(1, 1, 1, device=buffer.device)
-    more = (layer_type,) if layer_type is not None and _takes_layer_type(module) else ()
+    more = (layer_type,) if layer_type is not None and _takes(module, "layer_type") else ()
     return module.forward(x, positions.to(buffer.device), *more)
 
 
@@ -97,8 +106,8 @@ def table_of(path: str, module: nn.Module, layer_type: str | None) -> Table | No
     """What the module makes of positions, of the first shape that gives the widest table: a shape
     that is not meant may go through and leave axes out."""
     best = None
-    for shape in POSITION_SHAPES:
-        positions = probe_positions(shape)
+    for shape in POSITION_SHAPES if _takes(module, "position_ids") else ("pixels",):
+        positions = _image(module) if shape == "pixels" else probe_positions(shape)
         try:
             result = _call(module, positions, layer_type)
         except (RuntimeError, IndexError, ValueError, TypeError):
