@@ -44,13 +44,13 @@ else
   failed=$((failed + 1))
 fi
 
-stage "Library, command, Python package, tests, examples, benchmarks"
+stage "Library, command, Python package, PyTorch operators, tests, examples, benchmarks"
 # Where CI runs the compiler is known, and a warning is an error. A compiler that we have not met
 # may warn of more; that must not keep anyone from testing.
 warnings_as_errors=OFF
 [[ -z ${CI:-} ]] || warnings_as_errors=ON
 scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
-  -DROTARY_BUILD_PYTHON=ON \
+  -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON \
   -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
   -DROTARY_PYTHON="$PWD/.venv/bin/python" all all_verify_interface_header_sets
 ctest_preset default

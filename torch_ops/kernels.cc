@@ -19,7 +19,6 @@
 #include "views.h"
 
 #ifdef ROTARY_TORCH_CUDA
-#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -38,18 +37,11 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 using OperandList = c10::SmallVector<Operand, 4>;
 
-/// Room for the result: laid out as `x` is, so that transposed views stay what they are. Gives what
-/// at::empty_like would, without its ways through the dispatcher.
+/// Room for the result: laid out as `x` is, so that transposed views stay what they are. On the CPU
+/// what at::empty_like gives, without its ways through the dispatcher.
 at::Tensor result_like(const at::Tensor& x) {
   if (x.dim() > kMostDimensions) return at::empty_symint(x.sym_sizes(), x.options());
-  if (x.is_meta() || !x.is_non_overlapping_and_dense()) return at::empty_like(x);
-#ifdef ROTARY_TORCH_CUDA
-  if (x.is_cuda()) {
-    return at::Tensor(
-        at::detail::empty_strided_cuda(x.sizes(), x.strides(), x.scalar_type(), x.device()));
-  }
-#endif
-  if (!x.is_cpu()) return at::empty_like(x);
+  if (!x.is_cpu() || !x.is_non_overlapping_and_dense()) return at::empty_like(x);
   return at::Tensor(at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type()));
 }
 
