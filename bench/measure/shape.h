@@ -55,8 +55,8 @@ std::optional<Shape> parse_shape(std::string_view text);
 enum class Regime { kDecode, kInCache, kBetween, kOutOfCache };
 Regime regime_of(const Shape& shape) noexcept;
 
-/// Where the result goes: over q and k, to other memory that begins on a page, or 16 bytes past one,
-/// as large blocks of malloc do.
+/// Where the result goes: over q and k, to other memory that begins on a page, or 16 bytes past
+/// one, as large blocks of malloc do.
 enum class Placement { kInPlace, kOutOfPlace, kUnaligned };
 inline constexpr Placement kPlacements[] = {Placement::kInPlace, Placement::kOutOfPlace,
                                             Placement::kUnaligned};

@@ -38,8 +38,8 @@ struct Slices {
   std::int64_t pairs;
 };
 
-/// The same of any type, and how pairs lie before and after; what turns heads is chosen once for all
-/// tokens, this is what it is told for each.
+/// The same of any type, and how pairs lie before and after; what turns heads is chosen once for
+/// all tokens, this is what it is told for each.
 struct Heads {
   const void* in;
   void* out;
