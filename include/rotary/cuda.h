@@ -16,7 +16,7 @@
 ///
 /// The device that is current must be the one of tensors and stream, as for any kernel. Positions
 /// are a range or in device memory, where their values cannot be checked: whole numbers wrap around
-/// 2^64, and real numbers that are not finite turn pairs into NaN.
+/// 2^64, and what real numbers that are not finite turn pairs into means nothing.
 #pragma once
 
 namespace rotary {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "cuda/angles.h"
 #include "cuda/gradient.h"
@@ -213,6 +214,11 @@ namespace rotary::internal {
 std::size_t gradient_workspace_on_cuda(std::int64_t pairs, std::int64_t axes, std::int64_t batch,
                                        std::int64_t tokens) noexcept {
   if (batch <= 0 || tokens <= 0) return 0;
+  // Sizes that no memory holds need more than there is.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;
+  if (batch > kMost / tokens || batch * tokens > kMost / (pairs * axes + 1)) {
+    return std::numeric_limits<std::size_t>::max();
+  }
   const std::int64_t sums = (pairs * axes + 1) * cuda::chunk_count(batch * tokens, pairs);
   const std::int64_t positions = batch > 1 ? axes * batch * tokens : 0;
   return static_cast<std::size_t>(sums + positions) * sizeof(double);

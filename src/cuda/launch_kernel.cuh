@@ -10,9 +10,19 @@
 
 namespace rotary::internal::cuda {
 
+/// Whether kernels hold the instruction that waits for the launch before them: only then may
+/// launches overlap.
+constexpr bool kernels_wait() noexcept {
+  for (const int arch : {__CUDA_ARCH_LIST__}) {
+    if (arch >= 900) return true;
+  }
+  return false;
+}
+
 template <class Params>
 cudaError_t launch_kernel(void (*kernel)(Params), const Params& params, dim3 grid, dim3 block,
-                          std::size_t shared, bool overlaps, cudaStream_t stream) noexcept {
+                          std::size_t shared, bool may_overlap, cudaStream_t stream) noexcept {
+  const bool overlaps = may_overlap && kernels_wait();
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -29,6 +39,7 @@ cudaError_t launch_kernel(void (*kernel)(Params), const Params& params, dim3 gri
   const cudaError_t error = cudaLaunchKernelExC(&config, function, arguments);
   if (error == cudaSuccess || !overlaps) return error;
   config.numAttrs = 0;  // a device that launches cannot overlap on
+  cudaGetLastError();   // or a later call would be told
   return cudaLaunchKernelExC(&config, function, arguments);
 }
 

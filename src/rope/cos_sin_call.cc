@@ -78,6 +78,8 @@ CosSinCall::CosSinCall(const TensorView& cos, const TensorView& sin, const Posit
 void CosSinCall::run(const Source& source, const Threads& threads, const Stream& stream) const {
   if (cos_.num_elements() == 0) return;
   if (cos_.device.type == DeviceType::kCpu) return fill_on_cpu(source, threads);
+  const Operand head(as_head(cos_));
+  check_on_cuda(kName, {.source = source, .operands = {&head, 1}, .positions = positions_});
   cos_sin_on_cuda(kName, source, positions_, cos_, sin_, stream);
 }
 

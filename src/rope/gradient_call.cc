@@ -15,6 +15,7 @@ namespace rotary::internal {
 namespace {
 
 constexpr std::string_view kName = "gradient";
+constexpr std::int64_t kMostHeadsOnCuda = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -31,7 +32,18 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
     ConstTensorView grad_out = tensor.grad_out;
     check_heads(kName, in, head_dim);
     check_heads(kName, grad_out, head_dim);
-    const Dims& first = count_ == 0 ? in.shape : tensors_[0].in.shape;
+    const ConstTensorView& other = count_ == 0 ? in : tensors_[0].in;
+    const Dims& first = other.shape;
+    if (is_float8(in.dtype)) {
+      reject("[gradient] tensors must be of 16 bits or more, got ", name_of(in.dtype));
+    }
+    if (in.device != other.device) {
+      reject("[gradient] tensors of one call must be on the same device");
+    }
+    if (in.device.type == DeviceType::kCuda && in.shape[2] > kMostHeadsOnCuda) {
+      reject("[gradient] there must be at most ", kMostHeadsOnCuda, " heads on CUDA, got ",
+             in.shape[2]);
+    }
     if (in.shape != grad_out.shape || in.dtype != grad_out.dtype || in.device != grad_out.device) {
       reject("[gradient] in and grad_out must have the same shape, type and device");
     }
@@ -57,6 +69,7 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
     }
   }
   check_positions(kName, positions, inputs_.list(), frequencies.axes);
+  check_apart_from_positions(kName, positions, adjoints_.list());
   check_parameters(positions, frequencies);
 }
 
@@ -114,8 +127,9 @@ void GradientCall::check_apart(const Positions& positions) const {
   std::array<TensorView, 4> written;
   std::size_t count = 0;
   const auto add = [&](double* data, std::size_t size) {
-    written[count++] =
+    written[count] =
         TensorView::contiguous(data, DType::kFloat64, {static_cast<std::int64_t>(size)});
+    check_memory(kName, written[count++]);
   };
   if (!parameters_.frequencies.empty()) {
     add(parameters_.frequencies.data(), parameters_.frequencies.size());

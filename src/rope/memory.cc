@@ -104,7 +104,7 @@ bool elements_are_distinct(const ConstTensorView& view) noexcept {
 }
 
 bool is_same_memory(const ConstTensorView& a, const ConstTensorView& b) noexcept {
-  bool same = a.data == b.data;
+  bool same = a.data == b.data && a.dtype == b.dtype;
   for (std::size_t i = 0; same && i < static_cast<std::size_t>(a.rank); ++i) {
     same = a.shape[i] == 1 || a.strides[i] == b.strides[i];
   }

@@ -153,10 +153,10 @@ void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& p
   const Parts& parts = *state_->parts;
   const internal::GradientCall call(tensors, positions, parameters, parts.layout.head_dim,
                                     parts.frequencies);
-  if (!call.adjoints().empty()) {
-    internal::check_engine("gradient",
-                           state_->job(call.adjoints(), positions, internal::Direction::kAdjoint));
-  }
+  const std::span<const Operand> written =
+      call.adjoints().empty() ? call.inputs() : call.adjoints();
+  internal::check_engine("gradient",
+                         state_->job(written, positions, internal::Direction::kAdjoint));
   if (call.wants_parameters()) {
     const internal::Job forward =
         state_->job(call.inputs(), positions, internal::Direction::kForward);

@@ -209,6 +209,17 @@ bool is_in_place(const Operand& x) noexcept {
          x.in.shape == x.out.shape && x.in.strides == x.out.strides && x.in.device == x.out.device;
 }
 
+/// Throws unless the scale of results in float8 is a number apart from what is written.
+void check_scale(std::string_view function, const Operand& scaled,
+                 std::span<const Operand> operands) {
+  const auto scale = ConstTensorView::contiguous(scaled.out_scale, DType::kFloat32, {1});
+  check_memory(function, scale);
+  for (const Operand& x : operands) {
+    if (!may_overlap(x.out, scale)) continue;
+    reject("[", function, "] out_scale must not lie in a tensor that is written");
+  }
+}
+
 /// Throws if what one operand writes is read or written by another.
 void check_apart(std::string_view function, std::span<const Operand> operands) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -259,6 +270,9 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
     }
   }
   if (list.size() > 1) check_apart(function, checked.list());
+  for (const Operand& operand : checked.list()) {
+    if (operand.out_scale != nullptr) check_scale(function, operand, checked.list());
+  }
   return checked.list();
 }
 
@@ -271,22 +285,37 @@ namespace {
 
 /// One of the arrays that positions are read from.
 void check_position_memory(std::string_view function, const ConstTensorView& view,
-                           std::span<const Operand> operands) {
-  if (view.device != operands.front().in.device) {
+                           const Device& device) {
+  if (view.device != device) {
     reject("[", function, "] positions and tensor must be on the same device",
            is_on_host(view) ? "; ids, first and boundaries are in host memory" : "");
   }
   if (view.data == nullptr && view.num_elements() > 0) {
     reject("[", function, "] positions have no memory");
   }
-  for (const Operand& x : operands) {
-    if (x.out.data != nullptr && may_overlap(x.out, view)) {
-      reject("[", function, "] tensors that are written must not share memory with the positions");
-    }
+  if (!is_on_host(view)) check_memory(function, view);
+}
+
+/// Calls check(view) for each array that positions are read from.
+template <typename Check>
+void for_each_array(const Positions& positions, const Check& check) {
+  for (const ConstTensorView* view :
+       {&positions.view(), &positions.first(), &positions.boundaries()}) {
+    if (view->rank != 0) check(*view);
   }
 }
 
 }  // namespace
+
+void check_apart_from_positions(std::string_view function, const Positions& positions,
+                                std::span<const Operand> operands) {
+  for_each_array(positions, [&](const ConstTensorView& view) {
+    for (const Operand& x : operands) {
+      if (x.out.data == nullptr || !may_overlap(x.out, view)) continue;
+      reject("[", function, "] tensors that are written must not share memory with the positions");
+    }
+  });
+}
 
 void check_positions(std::string_view function, const Positions& positions,
                      std::span<const Operand> operands, std::int64_t axes) {
@@ -303,10 +332,10 @@ void check_positions(std::string_view function, const Positions& positions,
     reject("[", function, "] positions must be given for ", tensor.shape[0], " batch rows, got ",
            positions.batch());
   }
-  for (const ConstTensorView* view :
-       {&positions.view(), &positions.first(), &positions.boundaries()}) {
-    if (view->rank != 0) check_position_memory(function, *view, operands);
-  }
+  for_each_array(positions, [&](const ConstTensorView& view) {
+    check_position_memory(function, view, tensor.device);
+  });
+  check_apart_from_positions(function, positions, operands);
   check_finite(function, positions);
   check_range(function, positions, tensor.shape[1]);
 }

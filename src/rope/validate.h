@@ -62,6 +62,10 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
 void check_positions(std::string_view function, const Positions& positions,
                      std::span<const Operand> operands, std::int64_t axes);
 
+/// Throws if the positions lie in memory that the operands write.
+void check_apart_from_positions(std::string_view function, const Positions& positions,
+                                std::span<const Operand> operands);
+
 /// True when there is nothing to rotate.
 bool is_empty(std::span<const Operand> operands) noexcept;
 

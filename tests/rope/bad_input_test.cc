@@ -168,6 +168,16 @@ TEST_F(BadCall, Float8) {
   refused(changed(x(), narrow), "float8 is for results alone", "got an input of float8_e4m3");
   refused(x(), changed(y(), narrow), Positions::range(), "out must have the type of in (float32)",
           "got float8_e4m3");
+  if (has_cuda()) {
+    // Over its own input it would overwrite what is still to be read.
+    const auto there = [](TensorView& v) { v.device = {DeviceType::kCuda, 0}; };
+    const TensorView wide = changed(x(), there);
+    refused(wide, changed(wide, narrow), Positions::range(), "share no memory", "overlap");
+    const auto* within = static_cast<const float*>(y().data);
+    const TensorView out = changed(changed(y(), there), narrow);
+    expect_refused([&] { rope().rotate(Operand(wide, out, within), Positions::range()); }, "rotate",
+                   "out_scale must not lie in a tensor that is written");
+  }
   const float scale = 1.0f;
   expect_refused([&] { rope().rotate(Operand(x(), y(), &scale), Positions::range()); }, "rotate",
                  "out_scale is for results in float8", "got float32");

@@ -258,6 +258,34 @@ TEST_F(BadGradient, Positions) {
   refused(good(), "3 tokens", Positions::ids(two));
   const std::vector<float> not_finite = {0.0f, static_cast<float>(kNan), 1.0f};
   refused(good(), "positions must be finite", Positions::ids(not_finite));
+
+  // What is refused is refused before the gradients of parameters are written.
+  double scale = 0.5;
+  const auto ids = ConstTensorView::contiguous(y().data, DType::kFloat32, {3});
+  refused(good(), "must not share memory with the positions", Positions::ids(ids),
+          {.frequencies = {}, .positions = {}, .scale = &scale});
+  EXPECT_EQ(scale, 0.5);
+}
+
+TEST_F(BadGradient, Places) {
+  TensorView narrow = x();
+  narrow.dtype = DType::kFloat8E4M3;
+  refused({narrow, narrow, {}}, "16 bits or more");
+  if (has_cuda()) {
+    TensorView there = x();
+    there.device = {DeviceType::kCuda, 0};
+    const std::vector<GradientOperand> apart = {{x(), x(), {}}, {there, there, {}}};
+    expect_refused([&] { rope().gradient(apart, Positions::range()); }, "gradient",
+                   "on the same device");
+    double scale = 0.5;
+    refused({there, there, {}}, "parameters.workspace must have", Positions::range(),
+            {.frequencies = {}, .positions = {}, .scale = &scale});
+  }
+  // Sizes that no memory holds are told as such, and nothing overflows.
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  const std::size_t wanted = rope().gradient_workspace(kHuge, kHuge);
+  EXPECT_EQ(wanted, has_cuda() ? std::numeric_limits<std::size_t>::max() : 0);
+  EXPECT_EQ(rope().gradient_workspace(-1, 5), 0u);
 }
 
 TEST_F(BadGradient, Parameters) {

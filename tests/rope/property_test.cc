@@ -44,14 +44,14 @@ struct PropertyTest : testing::Test {
   static constexpr double kTolerance = std::is_same_v<T, double> ? 4e-15 : 2e-6;
   static constexpr DType kType = std::is_same_v<T, double> ? DType::kFloat64 : DType::kFloat32;
 
-  using Call = void (Rope::*)(const Operands&, const Positions&) const;
+  using Call = void (Rope::*)(const Operands&, const Positions&, Stream) const;
 
   static Vector<T> applied(Call call, const Rope& rope, Vector<T> x, const Point& at) {
     const auto width = static_cast<std::int64_t>(x.size());
     const auto axes = static_cast<std::int64_t>(at.size());
-    (rope.*call)(
-        TensorView::contiguous(x.data(), kType, {1, 1, width}),
-        Positions::ids(ConstTensorView::contiguous(at.data(), DType::kFloat64, {axes, 1})));
+    (rope.*call)(TensorView::contiguous(x.data(), kType, {1, 1, width}),
+                 Positions::ids(ConstTensorView::contiguous(at.data(), DType::kFloat64, {axes, 1})),
+                 Stream{});
     return x;
   }
   static Vector<T> rotated(const Rope& rope, const Vector<T>& x, const Point& at) {

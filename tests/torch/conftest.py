@@ -1,4 +1,4 @@
-"""Where the tests find rotary.torch: beside the package that PYTHONPATH names, or in the source tree.
+"""Where the tests find rotary.torch: in the package of PYTHONPATH, or in the source tree.
 $ROTARY_TORCH_LIBRARY names the operators."""
 
 import importlib.util
