@@ -252,7 +252,8 @@ struct Sum {
 /// One job; its kind and what differs.
 void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& failed) {
   RandomJob random(draw, arena);
-  const bool strict = random.kind == "exact" || random.kind == "table";
+  // Where something grows the last place of exp counts: tests/cuda has the tolerance for it.
+  const bool strict = random.kind != "grows";
   const bool has_double =
       std::any_of(random.operands.begin(), random.operands.end(),
                   [](const Operand& x) { return x.in.dtype == DType::kFloat64; });
@@ -298,8 +299,12 @@ int main(int argc, char** argv) {
     run_job(draw, arena, sums, failed);
   }
   for (const auto& [kind, sum] : sums) {
-    std::printf("%-22s %5d jobs, %lld differ, at most %.3g\n", kind.c_str(), sum.jobs,
-                static_cast<long long>(sum.differing), sum.most);
+    std::printf("%-22s %5d jobs, ", kind.c_str(), sum.jobs);
+    if (kind.starts_with("gradient")) {
+      std::printf("differ by at most %.3g\n", sum.most);
+    } else {
+      std::printf("%lld elements differ\n", static_cast<long long>(sum.differing));
+    }
   }
   return failed == 0 ? 0 : 1;
 }

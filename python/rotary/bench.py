@@ -81,7 +81,7 @@ class Layer:
             head_dim=HEAD_DIM, rope_parameters={"rope_type": "default", "rope_theta": THETA}
         )
         ids = torch.arange(tokens, device=device)[None]
-        embedding = llama.LlamaRotaryEmbedding(config, device=device)  # type: ignore[no-untyped-call]
+        embedding = llama.LlamaRotaryEmbedding(config).to(device)  # type: ignore[no-untyped-call]
         self.cos, self.sin = embedding(self.q, ids)
         rope = rotary.Rope(head_dim=HEAD_DIM, theta=THETA, pairing="half")
         self.text = rotary.torch.rope_text(rope)

@@ -1,0 +1,27 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""python -m rotary.bench prints what it says it prints. No time is judged here."""
+
+import json
+
+import pytest
+
+from rotary import bench
+
+
+def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    bench.main(["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model", "--json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    seen = {(row["what"], row["dtype"], row["candidate"]) for row in rows}
+    assert len(seen) == len(rows) == 2 * 2 * 4
+    for row in rows:
+        assert row["us"] > 0
+        if row["candidate"] == "rotary":
+            assert row["over"] == 1.0
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [bench.Row("model", "float32", "rotary", 1e6, 1.0, tokens_per_s=512.0, peak_mib=7.0)]
+    bench.show(rows, "cpu", 16)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.split() == ["model", "float32", "rotary", "1,000,000", "1.00", "512", "7"]
