@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rotary import bench
+from rotary.torch import bench
 
 
 def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
