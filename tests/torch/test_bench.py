@@ -13,7 +13,7 @@ def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
     bench.main(["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model", "--json"])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     seen = {(row["what"], row["dtype"], row["candidate"]) for row in rows}
-    assert len(seen) == len(rows) == 2 * 2 * 4
+    assert len(seen) == len(rows) == 2 * (5 + 4)
     for row in rows:
         assert row["us"] > 0
         if row["candidate"] == "rotary":

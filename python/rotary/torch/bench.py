@@ -98,6 +98,10 @@ class Layer:
     def ours(self) -> Tensors:
         return rotary.torch.rotate(self.q, self.k, rope=self.text, token_dim=-2)
 
+    def in_place(self) -> Tensors:
+        q, k = self.q.detach(), self.k.detach()
+        return rotary.torch.rotate_(q, k, rope=self.text, token_dim=-2)
+
     def copy(self) -> Tensors:
         return self.q.clone(), self.k.clone()
 
@@ -109,7 +113,8 @@ class Layer:
 
             return run
 
-        return {name: silent(call) for name, call in self.calls().items()}
+        calls = {**self.calls(), "rotary, in place": self.in_place}
+        return {name: silent(call) for name, call in calls.items()}
 
     def backward(self) -> dict[str, Callable[[], object]]:
         def back(call: Callable[[], Tensors]) -> Callable[[], object]:
@@ -211,12 +216,12 @@ def show(rows: list[Row], device: str, tokens: int) -> None:
     print(f"{name}, {torch.get_num_threads()} threads, PyTorch {torch.__version__}, ", end="")
     print(f"transformers {transformers.__version__}")
     print(f"q and k of 1 x {tokens} tokens, 32 and 8 heads of 128; a model of 8 layers")
-    print(f"\n{'':10}{'':10}{'':15}{'us':>12}{'over rotary':>13}{'tokens/s':>12}{'peak MiB':>10}")
+    print(f"\n{'':10}{'':10}{'':18}{'us':>12}{'over rotary':>13}{'tokens/s':>12}{'peak MiB':>10}")
     for row in rows:
         rate = f"{row.tokens_per_s:,.0f}" if row.tokens_per_s else ""
         peak = f"{row.peak_mib:,.0f}" if row.peak_mib else ""
         print(
-            f"{row.what:10}{row.dtype:10}{row.candidate:15}"
+            f"{row.what:10}{row.dtype:10}{row.candidate:18}"
             f"{row.us:12,.0f}{row.over:13.2f}{rate:>12}{peak:>10}"
         )
 
