@@ -218,7 +218,7 @@ TEST_F(CBadCallTest, CudaTensors) {
   const rotary_positions p = rotary_positions_range(1);
   expect_same_error(rotary_rope_rotate(c(), &host, &cuda, 1, &p),
                     [&] { cpp().rotate(q(), there, Positions::range(1)); });
-  if (cuda_device_count() > 0) GTEST_SKIP() << "a kernel would be handed host memory";
+  if (cuda_device_count() > 0) return;  // a kernel would be handed host memory
   expect_same_error(
       rotate(cuda), [&] { cpp().rotate(there, Positions::range(1)); },
       has_cuda() ? ROTARY_CUDA_ERROR : ROTARY_INVALID_ARGUMENT);
