@@ -5,7 +5,7 @@
 // by PyTorch's operators, in float64, where they are. Nothing is read on the host, and derivatives
 // of any order come from PyTorch.
 
-#include "learned.h"
+#include "rotation/learned.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -13,9 +13,9 @@
 
 #include <tuple>
 
-#include "node.h"
-#include "rope_cache.h"
-#include "turn.h"
+#include "rotation/node.h"
+#include "rotation/rope_cache.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 namespace {

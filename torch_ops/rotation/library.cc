@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "turn.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 namespace {

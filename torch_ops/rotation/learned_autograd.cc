@@ -10,11 +10,11 @@
 
 #include <mutex>
 
-#include "learned.h"
-#include "node.h"
-#include "pairs.h"
-#include "rope_cache.h"
-#include "turn.h"
+#include "rotation/learned.h"
+#include "rotation/node.h"
+#include "rotation/pairs.h"
+#include "rotation/rope_cache.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 namespace {

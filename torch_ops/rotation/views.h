@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "rope_cache.h"
+#include "rotation/rope_cache.h"
 #include "rotary/operands.h"
 #include "rotary/positions.h"
 #include "rotary/tensor.h"

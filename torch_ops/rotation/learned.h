@@ -10,7 +10,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "turn.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 

@@ -13,10 +13,10 @@
 
 #include <tuple>
 
-#include "kernel_calls.h"
-#include "rope_cache.h"
+#include "rotation/kernel_calls.h"
+#include "rotation/rope_cache.h"
 #include "rotary/rope.h"
-#include "views.h"
+#include "rotation/views.h"
 
 namespace rotary::torch {
 namespace {

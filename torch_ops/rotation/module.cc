@@ -9,9 +9,9 @@
 #include <ostream>
 #include <utility>
 
-#include "rope_cache.h"
+#include "rotation/rope_cache.h"
 #include "rotary/torch.h"
-#include "turn.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "views.h"
+#include "rotation/views.h"
 
 #include <c10/util/Exception.h>
 

@@ -11,12 +11,12 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
-#include "kernel_calls.h"
-#include "rope_cache.h"
+#include "rotation/kernel_calls.h"
+#include "rotation/rope_cache.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
-#include "turn.h"
-#include "views.h"
+#include "rotation/turn.h"
+#include "rotation/views.h"
 
 #ifdef ROTARY_TORCH_CUDA
 #include <c10/cuda/CUDAStream.h>

@@ -8,8 +8,8 @@
 
 #include <utility>
 
-#include "rope_cache.h"
-#include "turn.h"
+#include "rotation/rope_cache.h"
+#include "rotation/turn.h"
 
 namespace rotary::torch {
 

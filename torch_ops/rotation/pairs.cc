@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "pairs.h"
+#include "rotation/pairs.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

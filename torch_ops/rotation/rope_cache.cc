@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rope_cache.h"
+#include "rotation/rope_cache.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
