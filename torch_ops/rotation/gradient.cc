@@ -13,9 +13,9 @@
 
 #include <tuple>
 
+#include "rotary/rope.h"
 #include "rotation/kernel_calls.h"
 #include "rotation/rope_cache.h"
-#include "rotary/rope.h"
 #include "rotation/views.h"
 
 namespace rotary::torch {

@@ -4,17 +4,18 @@
 // The operators on CPU and CUDA, and what they say of shapes alone.
 
 #include <ATen/DeviceGuard.h>
-#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
-#include "rotation/kernel_calls.h"
-#include "rotation/rope_cache.h"
+#include "memory/results.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
+#include "rotation/kernel_calls.h"
+#include "rotation/rope_cache.h"
 #include "rotation/turn.h"
 #include "rotation/views.h"
 
@@ -37,12 +38,14 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 using OperandList = c10::SmallVector<Operand, 4>;
 
-/// Room for the result: laid out as `x` is, so that transposed views stay what they are. On the CPU
-/// what at::empty_like gives, without its ways through the dispatcher.
+/// Room for the result: laid out as `x` is, so that transposed views stay what they are; more than
+/// four dimensions in their order, since the leading ones become one.
 at::Tensor result_like(const at::Tensor& x) {
-  if (x.dim() > kMostDimensions) return at::empty_symint(x.sym_sizes(), x.options());
-  if (!x.is_cpu() || !x.is_non_overlapping_and_dense()) return at::empty_like(x);
-  return at::Tensor(at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type()));
+  if (x.dim() > kMostDimensions) {
+    return x.is_cpu() ? empty_result(x.sizes(), c10::contiguous_strides(x.sizes()), x.scalar_type())
+                      : at::empty_symint(x.sym_sizes(), x.options());
+  }
+  return x.is_cpu() ? empty_result_like(x) : at::empty_like(x);
 }
 
 void apply(Turn turn, const SharedRope& rope, const OperandList& operands,

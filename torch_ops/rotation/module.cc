@@ -9,8 +9,8 @@
 #include <ostream>
 #include <utility>
 
-#include "rotation/rope_cache.h"
 #include "rotary/torch.h"
+#include "rotation/rope_cache.h"
 #include "rotation/turn.h"
 
 namespace rotary::torch {

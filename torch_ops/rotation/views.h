@@ -9,10 +9,10 @@
 #include <optional>
 #include <string_view>
 
-#include "rotation/rope_cache.h"
 #include "rotary/operands.h"
 #include "rotary/positions.h"
 #include "rotary/tensor.h"
+#include "rotation/rope_cache.h"
 
 namespace rotary::torch {
 

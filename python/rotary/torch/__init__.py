@@ -23,11 +23,13 @@ from .functional import (
     unrotate,
     unrotate_,
 )
+from .memory import MemoryUse, memory_use, release_memory, set_memory_limit
 from .module import RotaryEmbedding
 from .patching import check, patch
 from .text import rope_text
 
 __all__ = [
-    "RotaryEmbedding", "adjoint", "check", "patch", "rope_text", "rotate", "rotate_",
-    "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
+    "MemoryUse", "RotaryEmbedding", "adjoint", "check", "memory_use", "patch", "release_memory",
+    "rope_text", "rotate", "rotate_", "rotate_by_table", "set_memory_limit", "shift", "shift_",
+    "unrotate", "unrotate_",
 ]  # fmt: skip
