@@ -46,6 +46,25 @@ if(ROTARY_BUILD_TOOLS)
   rotary_dependency(fmt 9.0 libfmt-dev https://github.com/fmtlib/fmt.git 10.2.1)
 endif()
 
+# RoFormer's tokenisers: categories, case and decompositions of Unicode. Debian's has no CMake
+# package; from 2.5 on the tables are those of Unicode 13 or newer.
+if(ROTARY_BUILD_ROFORMER)
+  find_package(Threads REQUIRED)
+  find_package(Utf8proc 2.5 MODULE QUIET)
+  if(NOT Utf8proc_FOUND)
+    if(NOT ROTARY_FETCH_DEPENDENCIES)
+      message(FATAL_ERROR
+        "RoFormer needs utf8proc 2.5 or newer. Install it (Debian and Ubuntu: libutf8proc-dev; the "
+        "make targets do so) or configure with -DROTARY_FETCH_DEPENDENCIES=ON.")
+    endif()
+    include(FetchContent)
+    FetchContent_Declare(utf8proc GIT_REPOSITORY https://github.com/JuliaStrings/utf8proc.git
+                         GIT_TAG v2.9.0 GIT_SHALLOW ON SYSTEM)
+    FetchContent_MakeAvailable(utf8proc)
+    add_library(Utf8proc::Utf8proc ALIAS utf8proc)
+  endif()
+endif()
+
 if(ROTARY_BUILD_TESTS)
   set(INSTALL_GTEST OFF)
   rotary_dependency(GTest 1.12 "libgtest-dev libgmock-dev"

@@ -1,0 +1,111 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Templates and truncation.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "roformer/text/tokenizer.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer {
+namespace {
+
+/// How many tokens of each side stay. Of an odd number the longer side has the larger half, as in
+/// Hugging Face's tokenizers.
+std::pair<std::size_t, std::size_t> lengths_kept(std::size_t first, std::size_t second,
+                                                 std::size_t room, Truncation truncation) {
+  const auto fail = [&](const char* side) {
+    throw std::invalid_argument(std::string("[encode] the ") + side +
+                                " text alone leaves no room: " + std::to_string(first) + " and " +
+                                std::to_string(second) + " tokens for " + std::to_string(room));
+  };
+  if (first + second <= room) return {first, second};
+  switch (truncation) {
+    case Truncation::kFirst:
+      if (second >= room) fail("second");
+      return {room - second, second};
+    case Truncation::kSecond:
+      if (first >= room) fail("first");
+      return {first, room - first};
+    case Truncation::kLongestFirst:
+      break;
+  }
+  std::size_t shorter = std::min(first, second);
+  std::size_t longer = std::max(shorter, room - std::min(shorter, room));
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = room - shorter;
+  }
+  return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
+}
+
+class Builder {
+ public:
+  explicit Builder(const Vocabulary& vocabulary) : special_(vocabulary.special()) {
+    if (special_.cls == kNoToken || special_.sep == kNoToken) {
+      throw IoError(vocabulary.source(), IoError::kNoOffset,
+                    "the vocabulary has no [CLS] or no [SEP]");
+    }
+    push(special_.cls, 0, {}, Encoding::kNoWord);
+  }
+
+  void add(const Tokens& tokens, std::size_t count, std::int32_t type) {
+    const std::uint32_t first_word = next_word_;
+    for (std::size_t i = 0; i < count; ++i) {
+      next_word_ = first_word + tokens.words[i] + 1;
+      push(tokens.ids[i], type, tokens.spans[i], first_word + tokens.words[i]);
+    }
+    push(special_.sep, type, {}, Encoding::kNoWord);
+  }
+
+  Encoding take() { return std::move(out_); }
+
+ private:
+  void push(std::int32_t id, std::int32_t type, TextSpan span, std::uint32_t word) {
+    out_.ids.push_back(id);
+    out_.types.push_back(type);
+    out_.spans.push_back(span);
+    out_.words.push_back(word);
+  }
+
+  SpecialIds special_;
+  Encoding out_;
+  std::uint32_t next_word_ = 0;
+};
+
+std::size_t room_of(const EncodeOptions& options, std::size_t num_special) {
+  if (options.max_length == 0) return static_cast<std::size_t>(-1);
+  if (options.max_length < num_special) {
+    throw std::invalid_argument("[encode] max_length must be at least " +
+                                std::to_string(num_special) + ", got " +
+                                std::to_string(options.max_length));
+  }
+  return options.max_length - num_special;
+}
+
+}  // namespace
+
+Encoding encode(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options) {
+  const std::size_t room = room_of(options, 2);
+  Builder builder(tokenizer.vocabulary());
+  const Tokens tokens = tokenizer.tokenize(text);
+  builder.add(tokens, std::min(tokens.size(), room), 0);
+  return builder.take();
+}
+
+Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::string_view second,
+                     const EncodeOptions& options) {
+  const std::size_t room = room_of(options, 3);
+  Builder builder(tokenizer.vocabulary());
+  const Tokens a = tokenizer.tokenize(first);
+  const Tokens b = tokenizer.tokenize(second);
+  const auto [keep_a, keep_b] = lengths_kept(a.size(), b.size(), room, options.truncation);
+  builder.add(a, keep_a, 0);
+  builder.add(b, keep_b, 1);
+  return builder.take();
+}
+
+}  // namespace rotary::roformer
