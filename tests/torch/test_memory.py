@@ -203,7 +203,6 @@ def test_threads() -> None:
     use = rt.memory_use()
     assert use.in_use == 10 * MIB
     assert use.idle <= use.limit
-    del expected
 
 
 PROCESS = """

@@ -5,11 +5,16 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 #include "memory/pool.h"
+
+#ifdef ROTARY_TORCH_CUDA
+#include <ATen/cuda/EmptyTensor.h>
+#endif
 
 namespace rotary::torch {
 namespace {
@@ -38,16 +43,25 @@ class ResultAllocator final : public c10::Allocator {
 
 }  // namespace
 
-at::Tensor empty_result(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
+at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntArrayRef strides) {
   static ResultAllocator& allocator = *new ResultAllocator;
-  return at::Tensor(at::detail::empty_strided_generic(
-      sizes, strides, &allocator, c10::DispatchKeySet(c10::DispatchKey::CPU), dtype));
+  if (like.is_cpu()) {
+    return at::Tensor(at::detail::empty_strided_generic(sizes, strides, &allocator,
+                                                        c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                        like.scalar_type()));
+  }
+#ifdef ROTARY_TORCH_CUDA
+  if (like.is_cuda()) {
+    return at::Tensor(
+        at::detail::empty_strided_cuda(sizes, strides, like.scalar_type(), like.device()));
+  }
+#endif
+  return at::empty_strided(sizes, strides, like.options());
 }
 
 at::Tensor empty_result_like(const at::Tensor& x) {
-  const at::ScalarType dtype = x.scalar_type();
-  if (x.is_non_overlapping_and_dense()) return empty_result(x.sizes(), x.strides(), dtype);
-  return empty_result(x.sizes(), at::infer_dense_strides(x.sizes(), x.strides()), dtype);
+  if (x.is_non_overlapping_and_dense()) return empty_result(x, x.sizes(), x.strides());
+  return empty_result(x, x.sizes(), at::infer_dense_strides(x.sizes(), x.strides()));
 }
 
 namespace {

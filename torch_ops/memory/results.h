@@ -1,17 +1,18 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Room for results on the CPU. See rotary/torch_memory.h.
+// Room for results: on the CPU in memory that is used again (rotary/torch_memory.h), on CUDA in
+// PyTorch's pool, by the shortest way.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace rotary::torch {
 
-/// A tensor of these sizes on the CPU, not initialised.
-at::Tensor empty_result(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype);
+/// Not initialised, on the device of `like` and of its type.
+at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntArrayRef strides);
 
-/// Laid out as `x` is, as at::empty_like has it.
+/// What at::empty_like(x) gives, without its ways through the dispatcher.
 at::Tensor empty_result_like(const at::Tensor& x);
 
 }  // namespace rotary::torch

@@ -38,14 +38,16 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 using OperandList = c10::SmallVector<Operand, 4>;
 
-/// Room for the result: laid out as `x` is, so that transposed views stay what they are; more than
-/// four dimensions in their order, since the leading ones become one.
+/// Laid out as `x` is, so that transposed views stay what they are; more than four dimensions in
+/// their order, since the leading ones become one.
 at::Tensor result_like(const at::Tensor& x) {
-  if (x.dim() > kMostDimensions) {
-    return x.is_cpu() ? empty_result(x.sizes(), c10::contiguous_strides(x.sizes()), x.scalar_type())
-                      : at::empty_symint(x.sym_sizes(), x.options());
-  }
-  return x.is_cpu() ? empty_result_like(x) : at::empty_like(x);
+  if (x.dim() <= kMostDimensions) return empty_result_like(x);
+  return empty_result(x, x.sizes(), c10::contiguous_strides(x.sizes()));
+}
+
+at::Tensor result_like_meta(const at::Tensor& x) {
+  return x.dim() <= kMostDimensions ? at::empty_like(x)
+                                    : at::empty_symint(x.sym_sizes(), x.options());
 }
 
 void apply(Turn turn, const SharedRope& rope, const OperandList& operands,
@@ -141,7 +143,7 @@ std::vector<at::Tensor> turn_meta(at::TensorList tensors, std::string_view rope,
     TORCH_CHECK_VALUE(x.sym_size(-1) == found->layout().head_dim, "[", name_of(kTurn),
                       "] the last size must be head_dim ", found->layout().head_dim, ", got ",
                       x.sym_size(-1));
-    results.push_back(result_like(x));
+    results.push_back(result_like_meta(x));
   }
   return results;
 }

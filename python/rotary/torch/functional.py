@@ -26,6 +26,12 @@ from torch import Tensor
 from ._library import ops
 from .text import rope_text
 
+_rotate, _rotate_in_place = ops.rotate.default, ops.rotate_.default
+_unrotate, _unrotate_in_place = ops.unrotate.default, ops.unrotate_.default
+_shift, _shift_in_place = ops.shift.default, ops.shift_.default
+_adjoint = ops.adjoint.default
+_rotate_table = ops.rotate_table.default
+
 
 def _turn(
     op: Any,
@@ -52,7 +58,7 @@ def rotate(
     token_dim: int = -3,
 ) -> Any:
     """Rotates into new tensors."""
-    return _turn(ops.rotate.default, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_rotate, tensors, rope, positions, cu_seqlens, first, token_dim)
 
 
 def rotate_(
@@ -64,7 +70,7 @@ def rotate_(
     token_dim: int = -3,
 ) -> Any:
     """Rotates in place, and gives back what it was given."""
-    return _turn(ops.rotate_.default, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_rotate_in_place, tensors, rope, positions, cu_seqlens, first, token_dim)
 
 
 def unrotate(
@@ -76,7 +82,7 @@ def unrotate(
     token_dim: int = -3,
 ) -> Any:
     """The true inverse, scale included."""
-    return _turn(ops.unrotate.default, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_unrotate, tensors, rope, positions, cu_seqlens, first, token_dim)
 
 
 def unrotate_(
@@ -88,7 +94,7 @@ def unrotate_(
     token_dim: int = -3,
 ) -> Any:
     """unrotate() in place."""
-    return _turn(ops.unrotate_.default, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_unrotate_in_place, tensors, rope, positions, cu_seqlens, first, token_dim)
 
 
 def adjoint(
@@ -100,7 +106,7 @@ def adjoint(
     token_dim: int = -3,
 ) -> Any:
     """The transpose: turns the gradient of the output into the gradient of the input."""
-    return _turn(ops.adjoint.default, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_adjoint, tensors, rope, positions, cu_seqlens, first, token_dim)
 
 
 def shift(
@@ -113,7 +119,7 @@ def shift(
     """Moves rotated keys by `delta`: those of position p become those of p + delta. A tensor gives
     each token its distance, or ([batch, 1]) each batch row, or with cu_seqlens each sequence."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return _turn(ops.shift.default, keys, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_shift, keys, rope, positions, cu_seqlens, first, token_dim)
 
 
 def shift_(
@@ -125,7 +131,7 @@ def shift_(
 ) -> Any:
     """shift() in place."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return _turn(ops.shift_.default, keys, rope, positions, cu_seqlens, first, token_dim)
+    return _turn(_shift_in_place, keys, rope, positions, cu_seqlens, first, token_dim)
 
 
 def rotate_by_table(
@@ -134,5 +140,5 @@ def rotate_by_table(
     """By cos and sin that you have: [tokens, columns] or [batch, tokens, columns], one column a
     pair, or two as transformers has it. Only the layout of the head is taken from the rope."""
     text = rope if isinstance(rope, str) else rope_text(rope)
-    results = ops.rotate_table.default(tensors, cos, sin, text, token_dim)
+    results = _rotate_table(tensors, cos, sin, text, token_dim)
     return results[0] if len(tensors) == 1 else tuple(results)
