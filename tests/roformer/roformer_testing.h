@@ -1,0 +1,78 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the tests of the text and data rooms share.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "roformer/text/segmenter.h"
+#include "roformer/text/tokenizer.h"
+
+namespace rotary::roformer {
+
+inline std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(ROTARY_GOLDEN_DIR) / name;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return std::move(out).str();
+}
+
+inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// The real vocabulary with a part of the real dictionary; read once a program.
+inline const Tokenizer& roformer_tokenizer() {
+  static const std::unique_ptr<const Tokenizer> kOnce =
+      load_tokenizer({.vocabulary = golden("vocab.txt"), .dictionary = golden("dict.txt")});
+  return *kOnce;
+}
+
+/// An empty folder that goes with the test.
+class ScratchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              (std::string("roformer-") + info->test_suite_name() + "-" + info->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path file(const std::string& name, const std::string& bytes) const {
+    write_file(path(name), bytes);
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// The text of what a call throws; empty if it throws nothing.
+template <typename Call>
+std::string thrown(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace rotary::roformer
