@@ -47,6 +47,12 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(RotaryEmbeddingOptions options)
   const auto rope = find_rope(options_.rope);
   const Frequencies& f = rope->frequencies();
   scale_ = f.scale;
+  key_rope_ = options_.rope;
+  if (rope->grows()) {
+    RopeText keys = from_text(options_.rope);
+    keys.frequencies = with_inverse_growth(std::move(keys.frequencies));
+    key_rope_ = to_text(keys);
+  }
   const at::TensorOptions plain = at::TensorOptions(at::kFloat);
   switch (options_.learn) {
     case Learn::kNothing:
@@ -97,21 +103,27 @@ std::optional<at::Tensor> RotaryEmbeddingImpl::scale() const {
 }
 
 std::vector<at::Tensor> RotaryEmbeddingImpl::turn(std::string_view name, at::TensorList tensors,
+                                                  std::string_view rope,
                                                   const Where& where) const {
   if (!learned_.defined() && !log_scale_.defined()) {
-    return call(name == "rotate" ? Turn::kRotate : Turn::kUnrotate, tensors, options_.rope, where);
+    return call(name == "rotate" ? Turn::kRotate : Turn::kUnrotate, tensors, rope, where);
   }
-  return call_learned(name, tensors, options_.rope,
+  return call_learned(name, tensors, rope,
                       frequencies().to(tensors.empty() ? at::kCPU : tensors[0].device()), scale(),
                       where);
 }
 
 std::vector<at::Tensor> RotaryEmbeddingImpl::forward(at::TensorList tensors, const Where& where) {
-  return turn("rotate", tensors, where);
+  return turn("rotate", tensors, options_.rope, where);
+}
+
+std::vector<at::Tensor> RotaryEmbeddingImpl::forward_keys(at::TensorList keys,
+                                                          const Where& where) {
+  return turn("rotate", keys, key_rope_, where);
 }
 
 std::vector<at::Tensor> RotaryEmbeddingImpl::unrotate(at::TensorList tensors, const Where& where) {
-  return turn("unrotate", tensors, where);
+  return turn("unrotate", tensors, options_.rope, where);
 }
 
 void RotaryEmbeddingImpl::pretty_print(std::ostream& stream) const {

@@ -65,6 +65,8 @@ class RotaryEmbeddingImpl : public ::torch::nn::Module {
   explicit RotaryEmbeddingImpl(RotaryEmbeddingOptions options);
 
   std::vector<at::Tensor> forward(at::TensorList tensors, const Where& where = {});
+  /// As keys: they shrink where queries grow (xPos).
+  std::vector<at::Tensor> forward_keys(at::TensorList keys, const Where& where = {});
   std::vector<at::Tensor> unrotate(at::TensorList tensors, const Where& where = {});
 
   /// [pairs, axes], float64, with what was learned.
@@ -74,10 +76,11 @@ class RotaryEmbeddingImpl : public ::torch::nn::Module {
 
  private:
   std::vector<at::Tensor> turn(std::string_view name, at::TensorList tensors,
-                               const Where& where) const;
+                               std::string_view rope, const Where& where) const;
   std::optional<at::Tensor> scale() const;
 
   RotaryEmbeddingOptions options_;
+  std::string key_rope_;
   double scale_ = 1.0;
   at::Tensor learned_;
   at::Tensor log_scale_;
