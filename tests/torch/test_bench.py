@@ -3,17 +3,23 @@
 """python -m rotary.bench prints what it says it prints. No time is judged here."""
 
 import json
+import pathlib
 
 import pytest
 
 from rotary.torch import bench
 
 
-def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    bench.main(["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model", "--json"])
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "rows.jsonl"
+    small = ["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model"]
+    bench.main([*small, "--json", "--save", str(saved)])
+    printed = capsys.readouterr().out
+    assert saved.read_text() == printed
+    rows = [json.loads(line) for line in printed.splitlines()]
     seen = {(row["what"], row["dtype"], row["candidate"]) for row in rows}
-    assert len(seen) == len(rows) == 2 * (5 + 4)
+    assert len(seen) == len(rows) == 2 * (5 + 4) + 7
+    assert ("host", "bfloat16", "torch.ops.rotary.rotate") in seen
     for row in rows:
         assert row["us"] > 0
         if row["candidate"] == "rotary":

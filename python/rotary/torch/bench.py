@@ -6,9 +6,10 @@
     python -m rotary.bench --json     # the same rows, one a line, for a program
 
 Times rotary's operator, transformers' own function and torch.compile of it on the q and k of a
-Llama-like layer, forward and backward, beside a copy of the same bytes; then a whole model before
-and after rotary.torch.patch. Candidates take turns, so that what disturbs the machine disturbs
-them all; figures are medians.
+Llama-like layer, forward and backward, beside a copy of the same bytes; what a call of a decoding
+step costs the host; and a whole model before and after rotary.torch.patch. Candidates take turns,
+so that what disturbs the machine disturbs them all; figures are medians. On CUDA also the kernels
+themselves, called through the operators in a CUDA graph (_bench_kernels.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 import transformers
@@ -26,6 +28,8 @@ from transformers.models.llama import modeling_llama as llama
 
 import rotary
 import rotary.torch
+
+from . import _bench_kernels as kernels
 
 HEAD_DIM = 128
 THETA = 5e5
@@ -40,9 +44,10 @@ class Row:
     dtype: str
     candidate: str
     us: float
-    over: float  # times as long as rotary's
+    over: float = 0.0  # times as long as rotary's
     tokens_per_s: float = 0.0
     peak_mib: float = 0.0
+    of_copy: float = 0.0  # fraction of the rate of a large copy
 
 
 def synchronize(device: str) -> None:
@@ -146,6 +151,46 @@ def layer_rows(tokens: int, dtype: torch.dtype, device: str, rounds: int) -> lis
     return rows
 
 
+def host_rows(device: str, rounds: int) -> list[Row]:
+    """What the host does for a decoding step of q and k, launch included: calls in a row, none of
+    them waited for."""
+    q = torch.randn(1, 32, 1, HEAD_DIM, device=device, dtype=torch.bfloat16)
+    k = torch.randn(1, 8, 1, HEAD_DIM, device=device, dtype=torch.bfloat16)
+    leaves = [x.clone().requires_grad_() for x in (q, k)]
+    text = rotary.torch.rope_text(rotary.Rope(head_dim=HEAD_DIM, theta=THETA, pairing="half"))
+    at = torch.zeros(1, 1, dtype=torch.int64, device=device)
+    op, op_ = torch.ops.rotary.rotate.default, torch.ops.rotary.rotate_.default
+    module = rotary.torch.RotaryEmbedding(text, token_dim=-2)
+    calls: dict[str, Callable[[], object]] = {
+        "torch.ops.rotary.rotate_": lambda: op_([q, k], text, at, None, 0, -2),
+        "torch.ops.rotary.rotate": lambda: op([q, k], text, at, None, 0, -2),
+        "rotary.torch.rotate": lambda: rotary.torch.rotate(
+            q, k, rope=text, positions=at, token_dim=-2
+        ),
+        "RotaryEmbedding": lambda: module(q, k, at),
+        "rotate, with grad": lambda: rotary.torch.rotate(
+            *leaves, rope=text, positions=at, token_dim=-2
+        ),
+        "q.add_(q)": lambda: q.add_(q),
+        "q + q": lambda: q + q,
+    }
+    calls_a_round = 200
+
+    def many(call: Callable[[], object]) -> float:
+        synchronize(device)
+        begin = time.perf_counter()
+        for _ in range(calls_a_round):
+            call()
+        return 1e6 * (time.perf_counter() - begin) / calls_a_round
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(many(call))
+            synchronize(device)
+    return [Row("host", "bfloat16", name, statistics.median(t)) for name, t in times.items()]
+
+
 def tiny_llama(dtype: torch.dtype, device: str, small: bool) -> torch.nn.Module:
     """Eight layers; of a small size for a CPU."""
     torch.manual_seed(0)
@@ -216,13 +261,17 @@ def show(rows: list[Row], device: str, tokens: int) -> None:
     print(f"{name}, {torch.get_num_threads()} threads, PyTorch {torch.__version__}, ", end="")
     print(f"transformers {transformers.__version__}")
     print(f"q and k of 1 x {tokens} tokens, 32 and 8 heads of 128; a model of 8 layers")
-    print(f"\n{'':10}{'':10}{'':18}{'us':>12}{'over rotary':>13}{'tokens/s':>12}{'peak MiB':>10}")
+    print(f"\n{'':10}{'':10}{'':26}{'us':>12}{'over rotary':>13}", end="")
+    print(f"{'of copy':>9}{'tokens/s':>12}{'peak MiB':>10}")
     for row in rows:
+        over = f"{row.over:.2f}" if row.over else ""
+        of_copy = f"{row.of_copy:.3f}" if row.of_copy else ""
         rate = f"{row.tokens_per_s:,.0f}" if row.tokens_per_s else ""
         peak = f"{row.peak_mib:,.0f}" if row.peak_mib else ""
+        us = f"{row.us:,.0f}" if row.us >= 100 else f"{row.us:.2f}"
         print(
-            f"{row.what:10}{row.dtype:10}{row.candidate:18}"
-            f"{row.us:12,.0f}{row.over:13.2f}{rate:>12}{peak:>10}"
+            f"{row.what:10}{row.dtype:10}{row.candidate:26}"
+            f"{us:>12}{over:>13}{of_copy:>9}{rate:>12}{peak:>10}"
         )
 
 
@@ -235,8 +284,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=4096, help="of the layer (4096)")
     parser.add_argument("--rounds", type=int, default=21, help="repetitions of each (21)")
     parser.add_argument("--threads", type=int, help="of PyTorch on the CPU")
-    parser.add_argument("--no-model", action="store_true", help="the layer alone")
+    parser.add_argument("--no-model", action="store_true", help="without the whole model")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--save", metavar="FILE", help="those lines as well, into a file")
     options = parser.parse_args(arguments)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if options.threads:
@@ -246,12 +296,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with torch._functorch.config.patch(donated_buffer=False):
         for dtype in (torch.float32, torch.bfloat16):
             rows += layer_rows(options.tokens, dtype, device, options.rounds)
+        rows += host_rows(device, options.rounds)
+        if device == "cuda":
+            rows += [Row(**fields) for fields in kernels.measure_all(options.rounds)]
         if not options.no_model:
             dtype = torch.float32 if device == "cpu" else torch.bfloat16
             rows += model_rows(dtype, device, max(3, options.rounds // 2))
+    lines = "".join(json.dumps(asdict(row)) + "\n" for row in rows)
+    if options.save:
+        Path(options.save).write_text(lines)
     if options.json:
-        for row in rows:
-            print(json.dumps(asdict(row)))
+        print(lines, end="")
     else:
         show(rows, device, options.tokens)
 
