@@ -1,0 +1,90 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Linear attention as operators.
+
+#include <torch/library.h>
+
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "linear_attention/check.h"
+#include "rotary/torch_linear_attention.h"
+
+namespace rotary::torch {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor attend_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     std::string_view rope, std::string_view variant, std::string_view feature_map,
+                     const OptionalTensor& projection, bool causal, const OptionalTensor& padding,
+                     const OptionalTensor& positions, const OptionalTensor& key_positions,
+                     c10::SymInt first, const OptionalTensor& cu_seqlens,
+                     const OptionalTensor& frequencies, const OptionalTensor& scale, double guard) {
+  return linear_attend(q, k, v,
+                       {.rope = std::string(rope),
+                        .variant = variant_of(variant),
+                        .feature_map = feature_map_of(feature_map),
+                        .projection = projection,
+                        .causal = causal,
+                        .padding = padding,
+                        .positions = positions,
+                        .key_positions = key_positions,
+                        .first = std::move(first),
+                        .cu_seqlens = cu_seqlens,
+                        .frequencies = frequencies,
+                        .scale = scale,
+                        .guard = guard});
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> step_op(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& state_kv,
+    const OptionalTensor& state_k, std::int64_t first, std::string_view rope,
+    std::string_view variant, std::string_view feature_map, const OptionalTensor& projection,
+    const OptionalTensor& padding, const OptionalTensor& positions,
+    const OptionalTensor& frequencies, const OptionalTensor& scale, double guard) {
+  LinearState state;
+  if (state_kv.has_value()) state.kv = *state_kv;
+  if (state_k.has_value()) state.k = *state_k;
+  TORCH_CHECK_VALUE(state.kv.defined() == state.k.defined(),
+                    "[linear_attend_step] state_kv and state_k belong together");
+  state.tokens = first;
+  const at::Tensor out = linear_attend(q, k, v, state,
+                                       {.rope = std::string(rope),
+                                        .variant = variant_of(variant),
+                                        .feature_map = feature_map_of(feature_map),
+                                        .projection = projection,
+                                        .causal = true,
+                                        .padding = padding,
+                                        .positions = positions,
+                                        .frequencies = frequencies,
+                                        .scale = scale,
+                                        .guard = guard});
+  return {out, state.kv, state.k};
+}
+
+}  // namespace
+}  // namespace rotary::torch
+
+TORCH_LIBRARY_FRAGMENT(rotary, m) {
+  m.def(
+      "linear_attend(Tensor q, Tensor k, Tensor v, *, str rope='', str variant='numerator', "
+      "str feature_map='elu', Tensor? projection=None, bool causal=False, Tensor? padding=None, "
+      "Tensor? positions=None, Tensor? key_positions=None, SymInt first=0, "
+      "Tensor? cu_seqlens=None, Tensor? frequencies=None, Tensor? scale=None, "
+      "float guard=0.01) -> Tensor",
+      {at::Tag::pt2_compliant_tag});
+  m.def(
+      "linear_attend_step(Tensor q, Tensor k, Tensor v, Tensor? state_kv=None, "
+      "Tensor? state_k=None, *, int first=0, str rope='', str variant='numerator', "
+      "str feature_map='elu', Tensor? projection=None, Tensor? padding=None, "
+      "Tensor? positions=None, Tensor? frequencies=None, Tensor? scale=None, "
+      "float guard=0.01) -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) {
+  m.impl("linear_attend", rotary::torch::attend_op);
+  m.impl("linear_attend_step", rotary::torch::step_op);
+}

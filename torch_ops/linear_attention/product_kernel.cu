@@ -1,0 +1,438 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// linear_product on tensor cores, for 16-bit tensors of D features and D values. A block of D / 16
+// warps goes through one segment in tiles of D tokens and holds the state sum y_j w_j^T in
+// registers, in float. For every tile:
+//
+//   scores = X Y^T, where j comes after i: 0     out = scores W + X state     state += Y^T W
+//
+// Each warp has 16 rows of scores and out, and 16 rows (features) of the state.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "linear_attention/sums_cuda.h"
+
+namespace rotary::torch::cuda {
+namespace {
+
+constexpr int kVector = 8;   // 16-bit elements of a 16-byte access
+constexpr int kPadding = 8;  // rows of a tile start in different banks
+
+/// Two floats as two 16-bit numbers, the first in the low half.
+template <typename T>
+__device__ std::uint32_t pack(float low, float high);
+template <>
+__device__ std::uint32_t pack<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const std::uint32_t&>(both);
+}
+template <>
+__device__ std::uint32_t pack<__half>(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return reinterpret_cast<const std::uint32_t&>(both);
+}
+
+/// c [16, 8] += a [16, 16] b [16, 8]. With g = lane / 4 and t = lane % 4 a thread holds of c the rows
+/// g (c0, c1) and g + 8 (c2, c3), columns 2t and 2t + 1.
+template <typename T>
+__device__ void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                         std::uint32_t b1);
+template <>
+__device__ void multiply<__nv_bfloat16>(float (&c)[4], const std::uint32_t (&a)[4],
+                                        std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+__device__ void multiply<__half>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                 std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four 8 x 8 matrices from shared memory; lanes 8i to 8i + 7 give the rows of matrix i.
+__device__ void load_matrices(std::uint32_t (&r)[4], const void* row) {
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ void load_transposed(std::uint32_t (&r)[4], const void* row) {
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+
+__device__ void copy_16_bytes(void* to, const void* from, bool inside) {
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  const int bytes = inside ? 16 : 0;  // the rest is filled with zeros
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
+               : "memory");
+}
+__device__ void end_of_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kPending>
+__device__ void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// D x D elements in shared memory.
+template <typename T, int D>
+struct Tile {
+  static constexpr int kStride = D + kPadding;
+  T data[D * kStride];
+
+  __device__ T* at(int row, int column) { return data + row * kStride + column; }
+
+  /// Rows from `begin` of `from` [tokens, D]; those outside are zeros.
+  __device__ void fetch(const T* from, std::int64_t begin, std::int64_t tokens) {
+    constexpr int kVectors = D / kVector;
+#pragma unroll
+    for (int i = static_cast<int>(threadIdx.x); i < D * kVectors; i += 2 * D) {
+      const int row = i / kVectors;
+      const int column = (i % kVectors) * kVector;
+      const bool inside = begin + row < tokens;
+      copy_16_bytes(at(row, column), from + (inside ? (begin + row) * D + column : 0), inside);
+    }
+  }
+
+  // Operands of multiply(). Tile as [rows, k]:
+  __device__ void left(std::uint32_t (&a)[4], int row, int k) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    load_matrices(a, at(row + lane % 16, k + (lane / 16) * 8));
+  }
+  /// Tile as [k, rows].
+  __device__ void left_transposed(std::uint32_t (&a)[4], int row, int k) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    load_transposed(a, at(k + lane % 8 + (lane / 16) * 8, row + ((lane / 8) % 2) * 8));
+  }
+  /// Tile as [columns, k]: 16 columns, two operands.
+  __device__ void right_transposed(std::uint32_t (&b)[4], int k, int column) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    load_matrices(b, at(column + lane % 8 + (lane / 16) * 8, k + ((lane / 8) % 2) * 8));
+  }
+  /// Tile as [k, columns].
+  __device__ void right(std::uint32_t (&b)[4], int k, int column) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    load_transposed(b, at(k + lane % 16, column + (lane / 16) * 8));
+  }
+};
+
+/// 16 rows of a D-column product, in the layout of multiply()'s c.
+template <int D>
+struct Rows {
+  float c[D / 8][4];
+
+  __device__ void clear() {
+#pragma unroll
+    for (auto& each : c) each[0] = each[1] = each[2] = each[3] = 0.0F;
+  }
+  template <typename T>
+  __device__ void add(int j, const std::uint32_t (&a)[4], const std::uint32_t (&b)[4]) {
+    multiply<T>(c[2 * j], a, b[0], b[1]);
+    multiply<T>(c[2 * j + 1], a, b[2], b[3]);
+  }
+};
+
+template <typename T, int D>
+struct Work {
+  static constexpr int kSteps = D / 16;
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  int lane = static_cast<int>(threadIdx.x) % 32;
+  int row = 16 * warp + lane / 4;  // and row + 8
+  int column = 2 * (lane % 4);     // of every eight: and column + 1
+
+  __device__ void add_state(Rows<D>& state, Tile<T, D>& y, Tile<T, D>& w) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      std::uint32_t a[4];
+      y.left_transposed(a, 16 * warp, 16 * k);
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
+        std::uint32_t b[4];
+        w.right(b, 16 * k, 16 * j);
+        state.template add<T>(j, a, b);
+      }
+    }
+  }
+
+  __device__ void scores(Rows<D>& s, Tile<T, D>& x, Tile<T, D>& y, bool reverse) {
+    s.clear();
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      std::uint32_t a[4];
+      x.left(a, 16 * warp, 16 * k);
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
+        std::uint32_t b[4];
+        y.right_transposed(b, 16 * k, 16 * j);
+        s.template add<T>(j, a, b);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int i = row + 8 * (e / 2);
+        const int other = 8 * j + column + e % 2;
+        if (reverse ? other < i : other > i) s.c[j][e] = 0.0F;
+      }
+    }
+  }
+
+  __device__ void outputs(Rows<D>& out, const Rows<D>& s, Tile<T, D>& x, Tile<T, D>& w,
+                          Tile<T, D>& state) {
+    out.clear();
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      // Two neighbours in the layout of c are one operand a.
+      const float(&c)[4] = s.c[2 * k];
+      const float(&d)[4] = s.c[2 * k + 1];
+      const std::uint32_t from_scores[4] = {pack<T>(c[0], c[1]), pack<T>(c[2], c[3]),
+                                            pack<T>(d[0], d[1]), pack<T>(d[2], d[3])};
+      std::uint32_t from_x[4];
+      x.left(from_x, 16 * warp, 16 * k);
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
+        std::uint32_t b[4];
+        w.right(b, 16 * k, 16 * j);
+        out.template add<T>(j, from_scores, b);
+        state.right(b, 16 * k, 16 * j);
+        out.template add<T>(j, from_x, b);
+      }
+    }
+  }
+
+  __device__ void put(Tile<T, D>& tile, const Rows<D>& rows, float upper, float lower) {
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+      const int at = 8 * j + column;
+      const float(&c)[4] = rows.c[j];
+      *reinterpret_cast<std::uint32_t*>(tile.at(row, at)) = pack<T>(upper * c[0], upper * c[1]);
+      *reinterpret_cast<std::uint32_t*>(tile.at(row + 8, at)) = pack<T>(lower * c[2], lower * c[3]);
+    }
+  }
+
+  __device__ void load(Rows<D>& rows, const float* from) {
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+      const int at = 8 * j + column;
+      const float2 upper = *reinterpret_cast<const float2*>(from + row * D + at);
+      const float2 lower = *reinterpret_cast<const float2*>(from + (row + 8) * D + at);
+      rows.c[j][0] = upper.x;
+      rows.c[j][1] = upper.y;
+      rows.c[j][2] = lower.x;
+      rows.c[j][3] = lower.y;
+    }
+  }
+
+  __device__ void save(const Rows<D>& rows, float* to) {
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+      const int at = 8 * j + column;
+      const float(&c)[4] = rows.c[j];
+      *reinterpret_cast<float2*>(to + row * D + at) = make_float2(c[0], c[1]);
+      *reinterpret_cast<float2*>(to + (row + 8) * D + at) = make_float2(c[2], c[3]);
+    }
+  }
+
+  /// The warp's 16 rows of a tile, to `to` [tokens, D] from row `begin`.
+  __device__ void write(Tile<T, D>& tile, T* to, std::int64_t begin, std::int64_t tokens) {
+    constexpr int kVectors = D / kVector;
+    for (int i = lane; i < 16 * kVectors; i += 32) {
+      const int r = 16 * warp + i / kVectors;
+      const int at = (i % kVectors) * kVector;
+      if (begin + r < tokens) {
+        *reinterpret_cast<uint4*>(to + (begin + r) * D + at) =
+            *reinterpret_cast<const uint4*>(tile.at(r, at));
+      }
+    }
+  }
+};
+
+/// Tiles of a block's segment, in the order that they are gone through.
+struct Course {
+  std::int64_t row;      // of the tensors
+  std::int64_t segment;  // of all
+  std::int64_t begin;    // first token
+  int tiles;
+  bool reverse;
+
+  __device__ Course(const Segments& s, std::int64_t count, int tile) {
+    segment = blockIdx.x;
+    row = segment / count;
+    begin = (segment % count) * s.length;
+    const std::int64_t end = begin + s.length < s.tokens ? begin + s.length : s.tokens;
+    tiles = static_cast<int>((end - begin + tile - 1) / tile);
+    reverse = s.reverse;
+  }
+  __device__ std::int64_t token(int i, int tile) const {
+    return begin + std::int64_t{reverse ? tiles - 1 - i : i} * tile;
+  }
+};
+
+template <typename T, int D>
+struct StatesMemory {
+  Tile<T, D> y[2];
+  Tile<T, D> w[2];
+};
+
+template <typename T, int D>
+__global__ void __launch_bounds__(2 * D)
+    product_states(const T* y, const T* w, float* states, Segments segments, std::int64_t count) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto& shared = *reinterpret_cast<StatesMemory<T, D>*>(memory);
+  const Course course(segments, count, D);
+  const std::int64_t offset = course.row * segments.tokens * D;
+  const auto fetch = [&](int i) {
+    shared.y[i % 2].fetch(y + offset, course.token(i, D), segments.tokens);
+    shared.w[i % 2].fetch(w + offset, course.token(i, D), segments.tokens);
+    end_of_group();
+  };
+  Work<T, D> work;
+  Rows<D> state;
+  state.clear();
+  fetch(0);
+  for (int i = 0; i < course.tiles; ++i) {
+    __syncthreads();
+    if (i + 1 < course.tiles) {
+      fetch(i + 1);
+      wait_for_groups<1>();
+    } else {
+      wait_for_groups<0>();
+    }
+    __syncthreads();
+    work.add_state(state, shared.y[i % 2], shared.w[i % 2]);
+  }
+  work.save(state, states + course.segment * D * D);
+}
+
+/// Two sets of tiles where they fit, so that the next are on their way while one is worked on.
+template <typename T, int D>
+struct ProductMemory {
+  static constexpr int kSets = D <= 64 ? 2 : 1;
+  Tile<T, D> x[kSets];
+  Tile<T, D> y[kSets];
+  Tile<T, D> w[kSets];
+  Tile<T, D> state;
+};
+
+template <typename T, int D>
+__global__ void __launch_bounds__(2 * D)
+    product(const T* x, const T* y, const T* w, const float* scale, const float* states, T* out,
+            Segments segments, std::int64_t count) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  using Memory = ProductMemory<T, D>;
+  constexpr int kSets = Memory::kSets;
+  auto& shared = *reinterpret_cast<Memory*>(memory);
+  const Course course(segments, count, D);
+  const std::int64_t offset = course.row * segments.tokens * D;
+  const auto fetch = [&](int i) {
+    const std::int64_t token = course.token(i, D);
+    shared.x[i % kSets].fetch(x + offset, token, segments.tokens);
+    shared.y[i % kSets].fetch(y + offset, token, segments.tokens);
+    shared.w[i % kSets].fetch(w + offset, token, segments.tokens);
+    end_of_group();
+  };
+  Work<T, D> work;
+  Rows<D> state;
+  if (states == nullptr) {
+    state.clear();
+  } else {
+    work.load(state, states + course.segment * D * D);
+  }
+  if (kSets == 2) fetch(0);
+  for (int i = 0; i < course.tiles; ++i) {
+    __syncthreads();  // everybody has done with the tiles before
+    if (kSets == 1) fetch(i);
+    work.put(shared.state, state, 1.0F, 1.0F);
+    if (kSets == 2 && i + 1 < course.tiles) {
+      fetch(i + 1);
+      wait_for_groups<1>();
+    } else {
+      wait_for_groups<0>();
+    }
+    __syncthreads();
+    Tile<T, D>& tile = shared.x[i % kSets];
+    Rows<D> s;
+    work.scores(s, tile, shared.y[i % kSets], segments.reverse);
+    Rows<D> result;
+    work.outputs(result, s, tile, shared.w[i % kSets], shared.state);
+    work.add_state(state, shared.y[i % kSets], shared.w[i % kSets]);
+    const std::int64_t token = course.token(i, D);
+    const auto factor = [&](int r) {
+      return scale == nullptr || token + r >= segments.tokens
+                 ? 1.0F
+                 : scale[course.row * segments.tokens + token + r];
+    };
+    __syncwarp();  // rows of x that only this warp reads become its results
+    work.put(tile, result, factor(work.row), factor(work.row + 8));
+    __syncwarp();
+    work.write(tile, out + offset, token, segments.tokens);
+  }
+}
+
+template <typename T, int D>
+int launch_states(const void* y, const void* w, float* states, const Segments& s, void* stream) {
+  constexpr int kBytes = sizeof(StatesMemory<T, D>);
+  const cudaError_t error = cudaFuncSetAttribute(
+      product_states<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (error != cudaSuccess) return error;
+  product_states<T, D><<<static_cast<unsigned>(s.rows * s.count()), 2 * D, kBytes,
+                         static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const T*>(y), static_cast<const T*>(w), states, s, s.count());
+  return cudaGetLastError();
+}
+
+template <typename T, int D>
+int launch_products(const void* x, const void* y, const void* w, const float* scale,
+                    const float* states, void* out, const Segments& s, void* stream) {
+  constexpr int kBytes = sizeof(ProductMemory<T, D>);
+  const cudaError_t error =
+      cudaFuncSetAttribute(product<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (error != cudaSuccess) return error;
+  product<T, D><<<static_cast<unsigned>(s.rows * s.count()), 2 * D, kBytes,
+                  static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(w), scale, states,
+      static_cast<T*>(out), s, s.count());
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+int launch_product_states(const void* y, const void* w, float* states, Type type, const Segments& s,
+                          std::int64_t width, void* stream) {
+  if (type == Type::kBFloat16) {
+    return width == 64 ? launch_states<__nv_bfloat16, 64>(y, w, states, s, stream)
+                       : launch_states<__nv_bfloat16, 128>(y, w, states, s, stream);
+  }
+  return width == 64 ? launch_states<__half, 64>(y, w, states, s, stream)
+                     : launch_states<__half, 128>(y, w, states, s, stream);
+}
+
+int launch_product(const void* x, const void* y, const void* w, const float* scale,
+                   const float* states, void* out, Type type, const Segments& s, std::int64_t width,
+                   void* stream) {
+  if (type == Type::kBFloat16) {
+    return width == 64
+               ? launch_products<__nv_bfloat16, 64>(x, y, w, scale, states, out, s, stream)
+               : launch_products<__nv_bfloat16, 128>(x, y, w, scale, states, out, s, stream);
+  }
+  return width == 64 ? launch_products<__half, 64>(x, y, w, scale, states, out, s, stream)
+                     : launch_products<__half, 128>(x, y, w, scale, states, out, s, stream);
+}
+
+}  // namespace rotary::torch::cuda

@@ -1,0 +1,67 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The sums on CUDA: pointers and sizes. Launchers neither allocate nor wait; they return what
+// cudaGetLastError() says, as a number, so that callers need no CUDA header.
+#pragma once
+
+#include <cstdint>
+
+namespace rotary::torch::cuda {
+
+enum class Type { kFloat, kDouble, kBFloat16, kFloat16 };
+
+/// Tokens that one block, or one warp, goes through in order. What came before is a state.
+struct Segments {
+  std::int64_t rows = 0;    // batch times heads
+  std::int64_t tokens = 0;  // of each row
+  std::int64_t length = 0;  // of a segment
+  bool reverse = false;
+
+  std::int64_t count() const { return (tokens + length - 1) / length; }
+};
+
+/// states [rows, count, size], float or double: each becomes the sum of those before it (behind it
+/// in reverse).
+int launch_exclusive_scan(void* states, Type type, std::int64_t rows, std::int64_t count,
+                          std::int64_t size, bool reverse, void* stream);
+
+/// Most features of dot and sum.
+constexpr std::int64_t kMostFeatures = 1024;
+
+/// sums [rows, count, features], wide: those of weight_j x_j over each segment. `weight` may be
+/// null. Tensors are [rows, tokens, features] and [rows, tokens] without gaps.
+int launch_segment_sums(const void* x, const void* weight, void* sums, Type type,
+                        const Segments& segments, std::int64_t features, void* stream);
+
+/// out [rows, tokens], wide: x_i . (prefix of its segment + sum of y_j in it).
+int launch_dot(const void* x, const void* y, const void* prefixes, void* out, Type type,
+               const Segments& segments, std::int64_t features, void* stream);
+
+/// out [rows, tokens, features]: scale_i (prefix + sum of weight_j x_j).
+int launch_sum(const void* x, const void* weight, const void* scale, const void* prefixes,
+               void* out, Type type, const Segments& segments, std::int64_t features, void* stream);
+
+/// out = x + 1 above 0, else exp(x); `count` elements.
+int launch_elu_plus_one(const void* x, void* out, Type type, std::int64_t count, void* stream);
+
+/// Whether linear_product has a kernel on tensor cores: 16-bit, 64 or 128 features
+/// and as many values.
+constexpr bool has_product(Type type, std::int64_t features, std::int64_t values) {
+  return (type == Type::kBFloat16 || type == Type::kFloat16) && features == values &&
+         (features == 64 || features == 128);
+}
+
+/// states [rows, count, width, width], float: sum of y_j w_j^T over each segment, whose length is a
+/// multiple of the width.
+int launch_product_states(const void* y, const void* w, float* states, Type type,
+                          const Segments& segments, std::int64_t width, void* stream);
+
+/// out [rows, tokens, width]: scale_i (x_i . (state of its segment + sum of y_j w_j^T in it)).
+int launch_product(const void* x, const void* y, const void* w, const float* scale,
+                   const float* states, void* out, Type type, const Segments& segments,
+                   std::int64_t width, void* stream);
+
+const char* error_text(int error);
+
+}  // namespace rotary::torch::cuda

@@ -1,0 +1,306 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "linear_attention/sums_device.h"
+
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "linear_attention/sums.h"
+#include "linear_attention/sums_cuda.h"
+
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace rotary::torch {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+template <typename T>
+const T* data_or_null(const OptionalTensor& x) {
+  return x.has_value() ? x->const_data_ptr<T>() : nullptr;
+}
+
+/// Calls use(0 of the type of x).
+template <typename Use>
+void with_type(const at::Tensor& x, const Use& use) {
+  switch (x.scalar_type()) {
+    case at::kDouble:
+      return use(0.0);
+    case at::kBFloat16:
+      return use(at::BFloat16(0.0F));
+    case at::kHalf:
+      return use(at::Half(0.0F));
+    default:
+      return use(0.0F);
+  }
+}
+
+// ---- CPU: a thread has whole rows ---------------------------------------------------------------
+
+template <typename T>
+void scan_row(T* states, std::int64_t count, std::int64_t size, bool reverse) {
+  std::vector<T> sum(static_cast<std::size_t>(size), T(0));
+  for (std::int64_t c = 0; c < count; ++c) {
+    T* at = states + (reverse ? count - 1 - c : c) * size;
+    for (std::int64_t i = 0; i < size; ++i) {
+      const T own = at[i];
+      at[i] = sum[static_cast<std::size_t>(i)];
+      sum[static_cast<std::size_t>(i)] += own;
+    }
+  }
+}
+
+/// Goes along one row: adds weight_j y_j to a running sum, then calls use(token, sum).
+template <typename T, typename Use>
+void run_along(const T* y, const at::opmath_type<T>* weight, std::int64_t tokens,
+               std::int64_t features, bool reverse, const Use& use) {
+  using Wide = at::opmath_type<T>;
+  std::vector<Wide> sum(static_cast<std::size_t>(features), Wide(0));
+  for (std::int64_t n = 0; n < tokens; ++n) {
+    const std::int64_t token = reverse ? tokens - 1 - n : n;
+    const T* from = y + token * features;
+    const Wide factor = weight == nullptr ? Wide(1) : weight[token];
+    for (std::int64_t i = 0; i < features; ++i) {
+      sum[static_cast<std::size_t>(i)] += factor * static_cast<Wide>(from[i]);
+    }
+    use(token, sum.data());
+  }
+}
+
+template <typename T>
+void dot_cpu(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, bool reverse) {
+  using Wide = at::opmath_type<T>;
+  const std::int64_t tokens = x.size(1);
+  const std::int64_t features = x.size(2);
+  const T* xs = x.const_data_ptr<T>();
+  const T* ys = y.const_data_ptr<T>();
+  Wide* outs = out.data_ptr<Wide>();
+  at::parallel_for(0, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t offset = row * tokens * features;
+      const Wide* none = nullptr;
+      run_along(ys + offset, none, tokens, features, reverse,
+                [&](std::int64_t token, const Wide* sum) {
+                  const T* at = xs + offset + token * features;
+                  Wide dot = 0;
+                  for (std::int64_t i = 0; i < features; ++i) {
+                    dot += static_cast<Wide>(at[i]) * sum[i];
+                  }
+                  outs[row * tokens + token] = dot;
+                });
+    }
+  });
+}
+
+template <typename T>
+void sum_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& scale,
+             const at::Tensor& out, bool reverse) {
+  using Wide = at::opmath_type<T>;
+  const std::int64_t tokens = x.size(1);
+  const std::int64_t features = x.size(2);
+  const T* xs = x.const_data_ptr<T>();
+  T* outs = out.data_ptr<T>();
+  const Wide* weights = data_or_null<Wide>(weight);
+  const Wide* scales = data_or_null<Wide>(scale);
+  at::parallel_for(0, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t offset = row * tokens * features;
+      run_along(xs + offset, weights == nullptr ? nullptr : weights + row * tokens, tokens,
+                features, reverse, [&](std::int64_t token, const Wide* sum) {
+                  const Wide factor = scales == nullptr ? Wide(1) : scales[row * tokens + token];
+                  T* at = outs + offset + token * features;
+                  for (std::int64_t i = 0; i < features; ++i) {
+                    at[i] = static_cast<T>(factor * sum[i]);
+                  }
+                });
+    }
+  });
+}
+
+// ---- CUDA ---------------------------------------------------------------------------------------
+
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+
+constexpr std::int64_t kWarpSegment = 64;    // tokens of one warp in dot and sum
+constexpr std::int64_t kLongSegment = 512;   // tokens of one block in product
+constexpr std::int64_t kShortSegment = 128;  // where there are few rows
+constexpr std::int64_t kManyBlocks = 1024;   // fill a large GPU a few times
+
+cuda::Type type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return cuda::Type::kDouble;
+    case at::kBFloat16:
+      return cuda::Type::kBFloat16;
+    case at::kHalf:
+      return cuda::Type::kFloat16;
+    default:
+      return cuda::Type::kFloat;
+  }
+}
+
+void* stream_for(const at::Tensor& x) {
+  return c10::cuda::getCurrentCUDAStream(x.get_device()).stream();
+}
+
+void check(int error) {
+  TORCH_CHECK(error == 0, "[linear_attention] CUDA says: ", cuda::error_text(error));
+}
+
+const void* pointer(const OptionalTensor& x) {
+  return x.has_value() ? x->const_data_ptr() : nullptr;
+}
+
+cuda::Segments warp_segments(const at::Tensor& x, bool reverse) {
+  TORCH_CHECK_VALUE(x.size(2) <= cuda::kMostFeatures, "[linear_attention] CUDA has at most ",
+                    cuda::kMostFeatures, " features a head, got ", x.size(2));
+  return {.rows = x.size(0), .tokens = x.size(1), .length = kWarpSegment, .reverse = reverse};
+}
+
+/// The sums of weight_j y_j before each segment: [rows, segments, features].
+at::Tensor prefixes_of(const at::Tensor& y, const OptionalTensor& weight,
+                       const cuda::Segments& segments) {
+  const at::Tensor prefixes = at::empty({segments.rows, segments.count(), y.size(2)},
+                                        y.options().dtype(wide_type(y.scalar_type())));
+  check(cuda::launch_segment_sums(y.const_data_ptr(), pointer(weight), prefixes.data_ptr(),
+                                  type_of(y.scalar_type()), segments, y.size(2), stream_for(y)));
+  exclusive_scan_(prefixes, segments.reverse);
+  return prefixes;
+}
+
+void scan_cuda(const at::Tensor& states, bool reverse) {
+  check(cuda::launch_exclusive_scan(states.data_ptr(), type_of(states.scalar_type()),
+                                    states.size(0), states.size(1), states.size(2), reverse,
+                                    stream_for(states)));
+}
+
+void dot_cuda(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, bool reverse) {
+  const cuda::Segments segments = warp_segments(x, reverse);
+  const at::Tensor prefixes = prefixes_of(y, std::nullopt, segments);
+  check(cuda::launch_dot(x.const_data_ptr(), y.const_data_ptr(), prefixes.const_data_ptr(),
+                         out.data_ptr(), type_of(x.scalar_type()), segments, x.size(2),
+                         stream_for(x)));
+}
+
+void sum_cuda(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& scale,
+              const at::Tensor& out, bool reverse) {
+  const cuda::Segments segments = warp_segments(x, reverse);
+  const at::Tensor prefixes = prefixes_of(x, weight, segments);
+  check(cuda::launch_sum(x.const_data_ptr(), pointer(weight), pointer(scale),
+                         prefixes.const_data_ptr(), out.data_ptr(), type_of(x.scalar_type()),
+                         segments, x.size(2), stream_for(x)));
+}
+
+#else
+
+[[noreturn]] void refuse_cuda() {
+  TORCH_CHECK(false, "rotary's PyTorch operators were built without CUDA");
+}
+void scan_cuda(const at::Tensor&, bool) { refuse_cuda(); }
+void dot_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool) { refuse_cuda(); }
+void sum_cuda(const at::Tensor&, const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
+              bool) {
+  refuse_cuda();
+}
+
+#endif
+
+}  // namespace
+
+at::Tensor dense(const at::Tensor& x) {
+  const at::Tensor result = x.contiguous();
+  constexpr std::uintptr_t kAlignment = 16;
+  const auto address = reinterpret_cast<std::uintptr_t>(result.const_data_ptr());
+  return address % kAlignment == 0 ? result : result.clone();
+}
+
+void exclusive_scan_(const at::Tensor& states, bool reverse) {
+  if (states.is_cuda()) return scan_cuda(states, reverse);
+  const std::int64_t count = states.size(1);
+  const std::int64_t size = states.size(2);
+  const auto scan = [&](auto zero) {
+    using Type = decltype(zero);
+    auto* all = states.data_ptr<Type>();
+    at::parallel_for(0, states.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        scan_row(all + row * count * size, count, size, reverse);
+      }
+    });
+  };
+  states.scalar_type() == at::kDouble ? scan(0.0) : scan(0.0F);
+}
+
+void dot_along(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, bool reverse) {
+  if (x.is_cuda()) return dot_cuda(x, y, out, reverse);
+  with_type(x, [&](auto zero) { dot_cpu<decltype(zero)>(x, y, out, reverse); });
+}
+
+void sum_along(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& scale,
+               const at::Tensor& out, bool reverse) {
+  if (x.is_cuda()) return sum_cuda(x, weight, scale, out, reverse);
+  with_type(x, [&](auto zero) { sum_cpu<decltype(zero)>(x, weight, scale, out, reverse); });
+}
+
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+
+void elu_plus_one_into(const at::Tensor& x, const at::Tensor& out) {
+  if (x.numel() == 0) return;
+  check(cuda::launch_elu_plus_one(x.const_data_ptr(), out.data_ptr(), type_of(x.scalar_type()),
+                                  x.numel(), stream_for(x)));
+}
+
+bool has_product_kernel(const at::Tensor& x, const at::Tensor& w) {
+  return x.is_cuda() && cuda::has_product(type_of(x.scalar_type()), x.size(-1), w.size(-1));
+}
+
+at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
+                             const OptionalTensor& scale, bool reverse) {
+  const at::Tensor xs = dense(x);
+  const at::Tensor ys = dense(y);
+  const at::Tensor ws = dense(w);
+  const OptionalTensor factors =
+      scale.has_value() ? OptionalTensor(scale->contiguous()) : std::nullopt;
+  const std::int64_t width = x.size(-1);
+  const std::int64_t tokens = x.size(-2);
+  cuda::Segments segments{.rows = x.numel() / (tokens * width),
+                          .tokens = tokens,
+                          .length = kLongSegment,
+                          .reverse = reverse};
+  if (segments.rows * segments.count() < kManyBlocks) segments.length = kShortSegment;
+  at::Tensor states;
+  if (segments.count() > 1) {
+    states =
+        at::empty({segments.rows, segments.count(), width * width}, x.options().dtype(at::kFloat));
+    check(cuda::launch_product_states(ys.const_data_ptr(), ws.const_data_ptr(),
+                                      states.data_ptr<float>(), type_of(x.scalar_type()), segments,
+                                      width, stream_for(x)));
+    exclusive_scan_(states, reverse);
+  }
+  at::Tensor out = at::empty(ws.sizes(), ws.options());
+  check(cuda::launch_product(xs.const_data_ptr(), ys.const_data_ptr(), ws.const_data_ptr(),
+                             static_cast<const float*>(pointer(factors)),
+                             states.defined() ? states.const_data_ptr<float>() : nullptr,
+                             out.data_ptr(), type_of(x.scalar_type()), segments, width,
+                             stream_for(x)));
+  return out;
+}
+
+#else
+
+void elu_plus_one_into(const at::Tensor&, const at::Tensor&) { refuse_cuda(); }
+bool has_product_kernel(const at::Tensor&, const at::Tensor&) { return false; }
+at::Tensor product_by_kernel(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const OptionalTensor&, bool) {
+  refuse_cuda();
+}
+
+#endif
+
+}  // namespace rotary::torch
