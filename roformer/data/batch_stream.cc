@@ -1,0 +1,265 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/data/batch_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "roformer/data/random.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw std::invalid_argument("[BatchStream] " + message);
+}
+
+std::int64_t framing_tokens(Framing framing) noexcept {
+  return framing == Framing::kClsSep ? 2 : framing == Framing::kSep ? 1 : 0;
+}
+
+void check(const BatchOptions& options) {
+  const std::int64_t least = framing_tokens(options.framing) + 1;
+  if (options.rows < 1) refuse("rows must be positive, got " + std::to_string(options.rows));
+  if (options.length < least) {
+    refuse("length must be at least " + std::to_string(least) + ", got " +
+           std::to_string(options.length));
+  }
+  if (options.rows > std::numeric_limits<std::int32_t>::max() / options.length) {
+    refuse("a batch must have less than 2^31 tokens");
+  }
+  if (options.num_ranks < 1 || options.rank >= options.num_ranks) {
+    refuse("rank must be below num_ranks, got " + std::to_string(options.rank) + " of " +
+           std::to_string(options.num_ranks));
+  }
+  const Masking& masking = options.masking;
+  const auto share = [](double x) { return x >= 0 && x <= 1; };
+  if (!share(masking.rate) || !share(masking.mask_share) || !share(masking.random_share) ||
+      masking.mask_share + masking.random_share > 1) {
+    refuse("the rate and the shares of masking must be within 0 and 1");
+  }
+}
+
+void check(const BatchOptions& options, const Vocabulary& vocabulary) {
+  const SpecialIds& special = vocabulary.special();
+  const auto need = [&](bool wanted, std::int32_t id, const char* token) {
+    if (wanted && id == kNoToken) {
+      throw IoError(vocabulary.source(), IoError::kNoOffset,
+                    std::string("the vocabulary has no ") + token);
+    }
+  };
+  need(true, special.pad, "[PAD]");
+  need(options.framing == Framing::kClsSep, special.cls, "[CLS]");
+  need(options.framing != Framing::kNone, special.sep, "[SEP]");
+  need(options.objective == Objective::kMasked, special.mask, "[MASK]");
+}
+
+}  // namespace
+
+BatchStream::BatchStream(std::unique_ptr<DocumentStream> documents, const Vocabulary& vocabulary,
+                         const BatchOptions& options)
+    : documents_(std::move(documents)),
+      options_(options),
+      special_(vocabulary.special()),
+      vocabulary_size_(static_cast<std::uint32_t>(vocabulary.size())) {
+  if (!documents_) refuse("no documents");
+  check(options_);
+  check(options_, vocabulary);
+  document_position_ = documents_->position();
+}
+
+bool BatchStream::next_document() {
+  document_position_ = documents_->position();
+  used_ = 0;
+  if (documents_->next(document_)) return true;
+  document_.clear();
+  return false;
+}
+
+/// Appends as much of the document as the row holds.
+void BatchStream::append_part() {
+  const auto room = static_cast<std::size_t>(options_.length) - row_.ids.size() -
+                    static_cast<std::size_t>(framing_tokens(options_.framing));
+  const std::size_t count = std::min(room, document_.size() - used_);
+  const auto frame = [&](std::int32_t id) {
+    row_.ids.push_back(id);
+    row_.words.push_back(0);
+  };
+  row_.begins.push_back(static_cast<std::int32_t>(row_.ids.size()));
+  if (options_.framing == Framing::kClsSep) frame(special_.cls);
+  for (std::size_t i = 0; i < count; ++i) {
+    row_.ids.push_back(document_.ids[used_ + i]);
+    row_.words.push_back(i == 0 || document_.begins[used_ + i] != 0 ? 2 : 1);
+  }
+  if (options_.framing != Framing::kNone) frame(special_.sep);
+  used_ += count;
+}
+
+/// Makes row_. False where the documents end before it is begun, or full if it has to be.
+bool BatchStream::next_row() {
+  const auto length = static_cast<std::size_t>(options_.length);
+  const auto least = static_cast<std::size_t>(framing_tokens(options_.framing)) + 1;
+  row_.ids.clear();
+  row_.words.clear();
+  row_.begins.clear();
+  do {
+    if (used_ == document_.size() && !next_document()) {
+      if (row_.ids.empty() || options_.last == LastBatch::kDrop) return false;
+      break;
+    }
+    append_part();
+  } while (options_.packing == Packing::kPacked && row_.ids.size() + least <= length);
+  end_row();
+  return true;
+}
+
+/// Fills the rest of row_ with padding.
+void BatchStream::end_row() {
+  const auto length = static_cast<std::size_t>(options_.length);
+  row_.length = static_cast<std::int64_t>(row_.ids.size());
+  if (row_.ids.size() < length) row_.begins.push_back(static_cast<std::int32_t>(row_.length));
+  row_.ids.resize(length, special_.pad);
+  row_.words.resize(length, 0);
+}
+
+bool BatchStream::next(Batch& batch) {
+  const auto size = static_cast<std::size_t>(options_.rows * options_.length);
+  batch = {};
+  batch.rows = options_.rows;
+  batch.length = options_.length;
+  batch.ids.resize(size);
+  batch.types.resize(size);
+  if (options_.objective != Objective::kNone) batch.labels.resize(size);
+  batch.lengths.resize(static_cast<std::size_t>(options_.rows));
+  const std::uint64_t rows = static_cast<std::uint64_t>(options_.rows) * options_.num_ranks;
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    if (!next_row()) {
+      if (i == 0 || options_.last == LastBatch::kDrop) return false;
+      end_row();
+    }
+    if (i % options_.num_ranks == options_.rank) {
+      give_row(batch, static_cast<std::int64_t>(i / options_.num_ranks));
+    }
+    ++rows_given_;
+  }
+  if (options_.packing == Packing::kPacked) {
+    batch.cu_seqlens.push_back(static_cast<std::int32_t>(size));
+  }
+  batch.next = state();
+  return true;
+}
+
+void BatchStream::give_row(Batch& batch, std::int64_t row) const {
+  const std::int64_t first = row * options_.length;
+  std::int64_t* const ids = batch.ids.data() + first;
+  std::ranges::copy(row_.ids, ids);
+  batch.lengths[static_cast<std::size_t>(row)] = row_.length;
+  if (options_.packing == Packing::kPacked) {
+    for (const std::int32_t begin : row_.begins) {
+      batch.cu_seqlens.push_back(static_cast<std::int32_t>(first) + begin);
+    }
+  }
+  if (options_.objective == Objective::kMasked) mask(rows_given_, ids, batch.labels.data() + first);
+  if (options_.objective == Objective::kCausal) shift(batch.labels.data() + first);
+}
+
+void BatchStream::mask(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const {
+  const Masking& masking = options_.masking;
+  Random random(options_.seed, number);
+  bool chosen = false;
+  for (std::size_t i = 0; i < row_.ids.size(); ++i) {
+    labels[i] = kIgnore;
+    if (row_.words[i] == 0) continue;
+    if (row_.words[i] == 2 || masking.unit == MaskUnit::kToken) {
+      chosen = random.uniform() < masking.rate;
+    }
+    if (!chosen) continue;
+    labels[i] = ids[i];
+    const double share = random.uniform();
+    if (share < masking.mask_share) {
+      ids[i] = special_.mask;
+    } else if (share < masking.mask_share + masking.random_share) {
+      ids[i] = vocabulary_size_ > 1 ? 1 + random.below(vocabulary_size_ - 1) : 0;
+    }
+  }
+}
+
+void BatchStream::shift(std::int64_t* labels) const {
+  std::size_t sequence = 0;
+  for (std::size_t i = 0; i < row_.ids.size(); ++i) {
+    while (sequence < row_.begins.size() && static_cast<std::size_t>(row_.begins[sequence]) <= i) {
+      ++sequence;
+    }
+    const bool last =
+        i + 1 == static_cast<std::size_t>(row_.length) ||
+        (sequence < row_.begins.size() && static_cast<std::size_t>(row_.begins[sequence]) == i + 1);
+    const bool padding = i >= static_cast<std::size_t>(row_.length);
+    labels[i] = last || padding ? kIgnore : row_.ids[i + 1];
+  }
+}
+
+StreamState BatchStream::state() const {
+  const bool between = used_ == document_.size();
+  return {.position = between ? documents_->position() : document_position_,
+          .offset = between ? 0 : used_,
+          .row = rows_given_,
+          .fingerprint = documents_->fingerprint()};
+}
+
+void BatchStream::restore(const StreamState& state) {
+  if (state.fingerprint != documents_->fingerprint()) {
+    refuse("the saved position belongs to other data, another tokenizer, order or seed");
+  }
+  documents_->seek(state.position);
+  document_.clear();
+  used_ = 0;
+  if (state.offset > 0 && (!next_document() || state.offset >= document_.size())) {
+    refuse("the saved position lies beyond its document");
+  }
+  used_ = static_cast<std::size_t>(state.offset);
+  rows_given_ = state.row;
+}
+
+// ---- The state as text -------------------------------------------------------------------------
+
+std::string to_json(const StreamState& state) {
+  const nlohmann::ordered_json json{{"epoch", state.position.epoch},
+                                    {"index", state.position.index},
+                                    {"file", state.position.block.file},
+                                    {"byte", state.position.block.offset},
+                                    {"offset", state.offset},
+                                    {"row", state.row},
+                                    {"fingerprint", state.fingerprint}};
+  return json.dump();
+}
+
+StreamState stream_state_from_json(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  StreamState state;
+  const std::array<std::pair<const char*, std::uint64_t*>, 7> fields{
+      {{"epoch", &state.position.epoch},
+       {"index", &state.position.index},
+       {"file", &state.position.block.file},
+       {"byte", &state.position.block.offset},
+       {"offset", &state.offset},
+       {"row", &state.row},
+       {"fingerprint", &state.fingerprint}}};
+  for (const auto& [name, value] : fields) {
+    const auto at = json.is_object() ? json.find(name) : json.end();
+    if (!json.is_object() || at == json.end() || !at->is_number_unsigned()) {
+      throw std::invalid_argument(
+          std::string("[stream_state_from_json] expected an object with the number \"") + name +
+          "\"");
+    }
+    *value = at->get<std::uint64_t>();
+  }
+  return state;
+}
+
+}  // namespace rotary::roformer

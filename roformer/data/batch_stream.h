@@ -1,0 +1,118 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Batches for pretraining: documents cut and packed into rows, masked, dealt out to ranks.
+///
+///   namespace rf = rotary::roformer;
+///   const auto tokenizer = rf::load_tokenizer({.kind = rf::TokenizerKind::kByte});
+///   auto cache = std::make_shared<const rf::TokenCache>("corpus.tokens");
+///   rf::BatchStream batches(rf::open_stream(cache, {.seed = 1}), tokenizer->vocabulary(),
+///                           {.rows = 64, .length = 512, .seed = 1});
+///   rf::Prefetch<rf::Batch> ahead([&](rf::Batch& b) { return batches.next(b); }, 4);
+///   for (rf::Batch batch; ahead.next(batch);) {
+///     // train; then save rf::to_json(batch.next) with the checkpoint
+///   }
+///
+/// Row k of the whole stream depends on the data, the seed and k alone, and goes to rank k mod n:
+/// n ranks see together, step by step, what one rank with n times the rows sees.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "roformer/data/batch.h"
+#include "roformer/data/document_stream.h"
+#include "roformer/data/token_document.h"
+#include "roformer/text/vocabulary.h"
+
+namespace rotary::roformer {
+
+///   kPacked   [CLS] a b c [SEP] [CLS] d e f g [SEP] [CLS] ...    rows are full; see cu_seqlens
+///   kPadded   [CLS] a b c [SEP] [PAD] [PAD] ...                  a row is (a part of) one document
+enum class Packing : std::uint8_t { kPacked, kPadded };
+/// What is put around each part of a document.
+enum class Framing : std::uint8_t { kClsSep, kSep, kNone };
+enum class Objective : std::uint8_t { kMasked, kCausal, kNone };
+/// What becomes of rows that do not fill a batch of every rank at the end of the documents: they are
+/// left out, or the batch is filled with rows of padding.
+enum class LastBatch : std::uint8_t { kDrop, kFill };
+enum class MaskUnit : std::uint8_t { kWord, kToken };
+
+/// Of the words (or tokens) `rate` are chosen. Each token of them becomes [MASK], stays, or becomes
+/// any token but the first of the vocabulary, in RoFormer's own shares.
+struct Masking {
+  double rate = 0.15;
+  double mask_share = 0.8;
+  double random_share = 0.1;
+  MaskUnit unit = MaskUnit::kWord;
+};
+
+struct BatchOptions {
+  /// Of this rank.
+  std::int64_t rows = 32;
+  std::int64_t length = 512;
+  Packing packing = Packing::kPacked;
+  Framing framing = Framing::kClsSep;
+  Objective objective = Objective::kMasked;
+  Masking masking{};
+  /// Of the masks.
+  std::uint64_t seed = 0;
+  std::uint64_t rank = 0;
+  std::uint64_t num_ranks = 1;
+  LastBatch last = LastBatch::kDrop;
+};
+
+/// Used by one thread.
+class BatchStream {
+ public:
+  /// Throws std::invalid_argument for numbers out of range, IoError if the vocabulary lacks [PAD],
+  /// [CLS], [SEP] or [MASK] where they are needed. The vocabulary is not kept.
+  BatchStream(std::unique_ptr<DocumentStream> documents, const Vocabulary& vocabulary,
+              const BatchOptions& options);
+
+  /// Replaces `batch`. False where the documents end, for all ranks at the same call.
+  bool next(Batch& batch);
+
+  StreamState state() const;
+  /// Continues as the stream did that gave the state, bit for bit. Length and rows may be others:
+  /// the documents then go on where they were. Throws std::invalid_argument for a state of other
+  /// data or another order.
+  void restore(const StreamState& state);
+
+ private:
+  struct Row {
+    std::vector<std::int32_t> ids;
+    /// 0: not to be masked; 1: within a word; 2: the first of a word.
+    std::vector<std::uint8_t> words;
+    /// Where sequences begin.
+    std::vector<std::int32_t> begins;
+    std::int64_t length = 0;
+  };
+
+  bool next_row();
+  void end_row();
+  bool next_document();
+  void append_part();
+  void give_row(Batch& batch, std::int64_t row) const;
+  void mask(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const;
+  void shift(std::int64_t* labels) const;
+
+  std::unique_ptr<DocumentStream> documents_;
+  BatchOptions options_;
+  SpecialIds special_;
+  std::uint32_t vocabulary_size_;
+  Row row_;
+  std::uint64_t rows_given_ = 0;
+  TokenDocument document_;
+  StreamPosition document_position_{};
+  std::size_t used_ = 0;
+};
+
+std::string to_json(const StreamState& state);
+/// Throws std::invalid_argument for anything that to_json() did not write.
+StreamState stream_state_from_json(std::string_view text);
+
+}  // namespace rotary::roformer

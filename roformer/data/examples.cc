@@ -1,0 +1,207 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/data/examples.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "roformer/text/lines.h"
+#include "rotary/io.h"
+
+namespace rotary::roformer {
+namespace {
+
+using Json = nlohmann::json;
+
+std::optional<std::int64_t> number_of(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end && !text.empty() ? std::optional(value) : std::nullopt;
+}
+
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto x = number_of(a);
+  const auto y = number_of(b);
+  if (x && y && *x != *y) return *x < *y;
+  if (x.has_value() != y.has_value()) return x.has_value();
+  return a < b;
+}
+
+/// Collects examples with the names of their classes, and numbers the classes at the end.
+class Collector {
+ public:
+  Collector(std::string source, std::span<const std::string> labels)
+      : source_(std::move(source)), given_(labels.begin(), labels.end()) {}
+
+  void add(std::string first, std::string second, const std::string& label, std::size_t line) {
+    if (!given_.empty() && std::ranges::find(given_, label) == given_.end()) {
+      fail_at_line(source_, line, "no class " + in_quotes(label) + " among the known ones");
+    }
+    set_.examples.push_back({std::move(first), std::move(second), 0});
+    names_.push_back(label);
+  }
+
+  ExampleSet take(bool pairs) {
+    if (names_.empty()) throw IoError(source_, IoError::kNoOffset, "no examples");
+    set_.pairs = pairs;
+    set_.labels = given_;
+    if (given_.empty()) {
+      set_.labels = names_;
+      std::ranges::sort(set_.labels, comes_before);
+      set_.labels.erase(std::ranges::unique(set_.labels).begin(), set_.labels.end());
+    }
+    std::unordered_map<std::string_view, std::int64_t> numbers;
+    for (std::size_t i = 0; i < set_.labels.size(); ++i) {
+      numbers.emplace(set_.labels[i], static_cast<std::int64_t>(i));
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i) set_.examples[i].label = numbers.at(names_[i]);
+    return std::move(set_);
+  }
+
+ private:
+  std::string source_;
+  std::vector<std::string> given_;
+  std::vector<std::string> names_;
+  ExampleSet set_;
+};
+
+std::vector<std::string_view> split_tabs(std::string_view line) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const std::size_t tab = line.find('\t');
+    out.push_back(line.substr(0, tab));
+    if (tab == std::string_view::npos) return out;
+    line.remove_prefix(tab + 1);
+  }
+}
+
+std::size_t column_of(const std::vector<std::string_view>& names, const std::string& name,
+                      const std::string& source) {
+  const auto at = std::ranges::find(names, name);
+  if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
+  std::string known;
+  for (const std::string_view other : names) {
+    known += (known.empty() ? "" : ", ") + in_quotes(other);
+  }
+  fail_at_line(source, 1, "no column " + in_quotes(name) + "; there are " + known);
+}
+
+/// Calls visit(object, line number) for each line that is not empty.
+template <typename Visit>
+void for_each_object(const std::filesystem::path& path, const Visit& visit) {
+  const MappedFile file(path);
+  for_each_line(file.bytes(), [&](std::string_view line, std::size_t number) {
+    if (line.empty()) return;
+    const Json object = Json::parse(line, nullptr, false);
+    if (!object.is_object()) fail_at_line(path.string(), number, "expected a JSON object");
+    visit(object, number);
+  });
+}
+
+std::string text_of(const Json& object, const std::string& field, const std::string& source,
+                    std::size_t number) {
+  const auto at = object.find(field);
+  if (at == object.end() || !at->is_string()) {
+    fail_at_line(source, number, "expected a text " + in_quotes(field));
+  }
+  return at->get<std::string>();
+}
+
+std::string label_of(const Json& object, const std::string& field, const std::string& source,
+                     std::size_t number) {
+  const auto at = object.find(field);
+  if (at != object.end()) {
+    if (at->is_string()) return at->get<std::string>();
+    if (at->is_number_integer()) return std::to_string(at->get<std::int64_t>());
+    if (at->is_boolean()) return at->get<bool>() ? "1" : "0";
+  }
+  fail_at_line(source, number,
+               "expected " + in_quotes(field) + ", a text, a whole number or a boolean");
+}
+
+}  // namespace
+
+ExampleSet read_tsv(const std::filesystem::path& path, const ExampleColumns& columns,
+                    std::span<const std::string> labels) {
+  const MappedFile file(path);
+  const std::string source = path.string();
+  const bool pairs = !columns.second.empty();
+  Collector collector(source, labels);
+  std::size_t num_columns = 0;
+  std::size_t label = 0;
+  std::size_t first = 0;
+  std::size_t second = 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string_view bytes = file.bytes();
+  if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
+  for_each_line(bytes, [&](std::string_view line, std::size_t number) {
+    const std::vector<std::string_view> fields = split_tabs(line);
+    if (number == 1) {
+      num_columns = fields.size();
+      label = column_of(fields, columns.label, source);
+      first = column_of(fields, columns.first, source);
+      if (pairs) second = column_of(fields, columns.second, source);
+      return;
+    }
+    if (line.empty()) return;
+    if (fields.size() != num_columns) {
+      fail_at_line(source, number,
+                   "expected " + std::to_string(num_columns) + " columns, got " +
+                       std::to_string(fields.size()));
+    }
+    collector.add(std::string(fields[first]), pairs ? std::string(fields[second]) : "",
+                  std::string(fields[label]), number);
+  });
+  return collector.take(pairs);
+}
+
+ExampleSet read_jsonl(const std::filesystem::path& path, const ExampleColumns& columns,
+                      std::span<const std::string> labels) {
+  const std::string source = path.string();
+  const bool pairs = !columns.second.empty();
+  Collector collector(source, labels);
+  for_each_object(path, [&](const Json& object, std::size_t number) {
+    collector.add(text_of(object, columns.first, source, number),
+                  pairs ? text_of(object, columns.second, source, number) : "",
+                  label_of(object, columns.label, source, number), number);
+  });
+  return collector.take(pairs);
+}
+
+std::vector<Triple> read_triples(const std::filesystem::path& path) {
+  const std::string source = path.string();
+  std::vector<Triple> out;
+  for_each_object(path, [&](const Json& object, std::size_t number) {
+    Triple triple{text_of(object, "A", source, number), text_of(object, "B", source, number),
+                  text_of(object, "C", source, number), true};
+    if (object.contains("label")) {
+      const std::string label = text_of(object, "label", source, number);
+      if (label != "B" && label != "C") {
+        fail_at_line(source, number, "a label must be \"B\" or \"C\", got " + in_quotes(label));
+      }
+      triple.b_is_nearer = label == "B";
+    }
+    out.push_back(std::move(triple));
+  });
+  if (out.empty()) throw IoError(source, IoError::kNoOffset, "no triples");
+  return out;
+}
+
+ExampleSet pairs_of(std::span<const Triple> triples) {
+  ExampleSet set{.examples = {}, .labels = {"0", "1"}, .pairs = true};
+  set.examples.reserve(2 * triples.size());
+  for (const Triple& triple : triples) {
+    set.examples.push_back({triple.a, triple.b, triple.b_is_nearer ? 1 : 0});
+    set.examples.push_back({triple.a, triple.c, triple.b_is_nearer ? 0 : 1});
+  }
+  return set;
+}
+
+}  // namespace rotary::roformer

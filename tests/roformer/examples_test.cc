@@ -1,0 +1,207 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/data/examples.h"
+
+#include <algorithm>
+#include <set>
+
+#include "roformer/data/example_batches.h"
+#include "roformer/roformer_testing.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+using ExamplesTest = ScratchTest;
+
+TEST_F(ExamplesTest, ATableAsChnSentiCorpHasIt) {
+  const ExampleSet set =
+      read_tsv(file("t.tsv", "label\ttext_a\r\n1\t很好 \"x\"\r\n0\t不好\n1\t\n"));
+  ASSERT_EQ(set.examples.size(), 3u);
+  EXPECT_THAT(set.labels, ElementsAre("0", "1"));
+  EXPECT_EQ(set.examples[0].first, "很好 \"x\"");
+  EXPECT_EQ(set.examples[0].label, 1);
+  EXPECT_EQ(set.examples[1].label, 0);
+  EXPECT_FALSE(set.pairs);
+}
+
+TEST_F(ExamplesTest, PairsByTheNamesOfColumns) {
+  const ExampleSet set =
+      read_tsv(file("t.tsv", "\xEF\xBB\xBFq\tid\ta\tkind\nx\t1\ty\tno\nz\t2\tw\tyes\n"),
+               {.label = "kind", .first = "q", .second = "a"});
+  EXPECT_TRUE(set.pairs);
+  EXPECT_EQ(set.examples[1].first, "z");
+  EXPECT_EQ(set.examples[1].second, "w");
+  EXPECT_THAT(set.labels, ElementsAre("no", "yes"));
+}
+
+TEST_F(ExamplesTest, ObjectsWithLabelsOfEveryKind) {
+  const ExampleSet set = read_jsonl(
+      file("t.jsonl",
+           "{\"text_a\": \"a\", \"label\": 10}\n\n{\"text_a\": \"b\", \"label\": \"9\"}\n"
+           "{\"text_a\": \"c\", \"label\": true}\n{\"text_a\": \"d\", \"label\": \"z\"}\n"));
+  EXPECT_THAT(set.labels, ElementsAre("1", "9", "10", "z"));
+  EXPECT_EQ(set.examples[0].label, 2);
+}
+
+TEST_F(ExamplesTest, TheClassesOfTrainingAreTheOnlyOnes) {
+  const std::vector<std::string> labels{"no", "yes"};
+  const ExampleSet set = read_tsv(file("t.tsv", "label\ttext_a\nyes\tx\n"), {}, labels);
+  EXPECT_EQ(set.examples[0].label, 1);
+  EXPECT_THAT(thrown([&] { read_tsv(file("u.tsv", "label\ttext_a\nmaybe\tx\n"), {}, labels); }),
+              EndsWith("u.tsv: line 2: no class \"maybe\" among the known ones"));
+}
+
+TEST_F(ExamplesTest, BadTablesAreNamedWithTheirLine) {
+  const auto tsv = [&](const std::string& text) {
+    return thrown([&] { read_tsv(file("t.tsv", text)); });
+  };
+  EXPECT_THAT(tsv("label\ttext\n1\tx\n"),
+              EndsWith("t.tsv: line 1: no column \"text_a\"; there are \"label\", \"text\""));
+  EXPECT_THAT(tsv("label\ttext_a\n1\tx\n1\tx\ty\n"),
+              EndsWith("t.tsv: line 3: expected 2 columns, got 3"));
+  EXPECT_THAT(tsv("label\ttext_a\n"), EndsWith("t.tsv: no examples"));
+  EXPECT_THROW(read_tsv(path("none.tsv")), IoError);
+  const auto jsonl = [&](const std::string& text) {
+    return thrown([&] { read_jsonl(file("t.jsonl", text)); });
+  };
+  EXPECT_THAT(jsonl("{\"text_a\": \"x\", \"label\": 1}\n{"),
+              EndsWith("t.jsonl: line 2: expected a JSON object"));
+  EXPECT_THAT(jsonl("{\"label\": 1}"), EndsWith("line 1: expected a text \"text_a\""));
+  EXPECT_THAT(jsonl("{\"text_a\": \"x\", \"label\": 1.5}"),
+              EndsWith("expected \"label\", a text, a whole number or a boolean"));
+}
+
+TEST_F(ExamplesTest, TriplesBecomePairs) {
+  const auto triples =
+      read_triples(file("scm.jsonl",
+                        "{\"A\": \"a\", \"B\": \"b\", \"C\": \"c\"}\n"
+                        "{\"A\": \"d\", \"B\": \"e\", \"C\": \"f\", \"label\": \"C\"}\n"));
+  ASSERT_EQ(triples.size(), 2u);
+  const ExampleSet set = pairs_of(triples);
+  ASSERT_EQ(set.examples.size(), 4u);
+  EXPECT_EQ(set.examples[0].second, "b");
+  EXPECT_EQ(set.examples[0].label, 1);
+  EXPECT_EQ(set.examples[1].label, 0);
+  EXPECT_EQ(set.examples[2].label, 0);
+  EXPECT_EQ(set.examples[3].label, 1);
+  EXPECT_THAT(thrown([&] {
+                read_triples(file("x.jsonl",
+                                  "{\"A\": \"a\", \"B\": \"b\", \"C\": \"c\", \"label\": \"A\"}"));
+              }),
+              EndsWith("x.jsonl: line 1: a label must be \"B\" or \"C\", got \"A\""));
+  EXPECT_THAT(thrown([&] { read_triples(file("x.jsonl", "{\"A\": \"a\"}")); }),
+              EndsWith("x.jsonl: line 1: expected a text \"B\""));
+}
+
+TEST(CollateTest, PadsToTheLongestAndItsMultiple) {
+  const std::vector<Encoding> rows{{.ids = {2, 7, 3}, .types = {0, 0, 1}, .spans = {}, .words = {}},
+                                   {.ids = {2, 3}, .types = {0, 1}, .spans = {}, .words = {}}};
+  const Batch batch = collate(rows, 9, 4);
+  EXPECT_EQ(batch.length, 4);
+  EXPECT_THAT(batch.ids, ElementsAre(2, 7, 3, 9, 2, 3, 9, 9));
+  EXPECT_THAT(batch.types, ElementsAre(0, 0, 1, 0, 0, 1, 0, 0));
+  EXPECT_THAT(batch.lengths, ElementsAre(3, 2));
+  EXPECT_EQ(collate({}, 0).rows, 0);
+}
+
+class ExampleBatchesTest : public testing::Test {
+ protected:
+  ExampleBatchesTest() {
+    auto set = std::make_shared<ExampleSet>();
+    for (int i = 0; i < 23; ++i) {
+      set->examples.push_back({std::string(static_cast<std::size_t>(1 + i), 'a'), "b", i});
+    }
+    set->pairs = true;
+    set_ = std::move(set);
+  }
+
+  ExampleBatches open(const ExampleBatchOptions& options) const {
+    return {set_, tokenizer_, options};
+  }
+
+  std::shared_ptr<const ExampleSet> set_;
+  std::shared_ptr<const Tokenizer> tokenizer_ = load_tokenizer({.kind = TokenizerKind::kByte});
+};
+
+TEST_F(ExampleBatchesTest, EveryExampleOnceAnEpochInAnotherOrder) {
+  ExampleBatches batches = open({.rows = 5, .max_length = 16, .epochs = 2});
+  std::vector<std::int64_t> seen;
+  for (Batch batch; batches.next(batch);) {
+    EXPECT_EQ(batch.length % 8, 0);
+    for (std::size_t row = 0; row < batch.targets.size(); ++row) {
+      EXPECT_EQ(batch.lengths[row], std::min<std::int64_t>(16, batch.targets[row] + 5));
+    }
+    seen.insert(seen.end(), batch.targets.begin(), batch.targets.end());
+  }
+  ASSERT_EQ(seen.size(), 46u);
+  const std::vector<std::int64_t> first(seen.begin(), seen.begin() + 23);
+  const std::vector<std::int64_t> second(seen.begin() + 23, seen.end());
+  EXPECT_EQ(std::set(first.begin(), first.end()).size(), 23u);
+  EXPECT_EQ(std::set(second.begin(), second.end()).size(), 23u);
+  EXPECT_NE(first, second);
+}
+
+TEST_F(ExampleBatchesTest, EveryBatchCanBeResumedFrom) {
+  const ExampleBatchOptions options{.rows = 5, .epochs = 2};
+  std::vector<Batch> all;
+  ExampleBatches batches = open(options);
+  for (Batch batch; batches.next(batch);) all.push_back(batch);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ExampleBatches again = open(options);
+    again.restore(all[i].next);
+    Batch batch;
+    for (std::size_t k = i + 1; k < all.size(); ++k) {
+      ASSERT_TRUE(again.next(batch));
+      EXPECT_EQ(batch.ids, all[k].ids);
+      EXPECT_EQ(batch.targets, all[k].targets);
+      EXPECT_EQ(batch.next, all[k].next);
+    }
+    EXPECT_FALSE(again.next(batch));
+  }
+  EXPECT_THROW(open({.seed = 1}).restore(all[0].next), std::invalid_argument);
+}
+
+TEST_F(ExampleBatchesTest, RanksShareABatchAndMakeEquallyManySteps) {
+  ExampleBatches whole = open({.rows = 8});
+  ExampleBatches even = open({.rows = 4, .rank = 0, .num_ranks = 2});
+  ExampleBatches odd = open({.rows = 4, .rank = 1, .num_ranks = 2});
+  Batch all;
+  Batch a;
+  Batch b;
+  while (whole.next(all)) {
+    ASSERT_TRUE(even.next(a));
+    ASSERT_TRUE(odd.next(b));
+    std::vector<std::int64_t> joined;
+    for (std::size_t i = 0; i < all.targets.size(); ++i) {
+      joined.push_back((i % 2 == 0 ? a : b).targets[i / 2]);
+    }
+    EXPECT_EQ(joined, all.targets);
+  }
+  EXPECT_FALSE(even.next(a));
+  EXPECT_FALSE(odd.next(b));
+}
+
+TEST_F(ExampleBatchesTest, TypesOfPairsMayBeZero) {
+  Batch batch;
+  ASSERT_TRUE(open({.rows = 1}).next(batch));
+  EXPECT_EQ(std::ranges::count(batch.types, 1), 2);
+  ASSERT_TRUE(open({.rows = 1, .pair_types = PairTypes::kZero}).next(batch));
+  EXPECT_EQ(std::ranges::count(batch.types, 1), 0);
+}
+
+TEST_F(ExampleBatchesTest, BadOptionsAreRefused) {
+  EXPECT_THROW(open({.rows = 0}), std::invalid_argument);
+  EXPECT_THROW(open({.rank = 1}), std::invalid_argument);
+  EXPECT_THROW(ExampleBatches(std::make_shared<const ExampleSet>(), tokenizer_, {}),
+               std::invalid_argument);
+  EXPECT_THROW(ExampleBatches(nullptr, tokenizer_, {}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rotary::roformer
