@@ -30,6 +30,16 @@ at::Tensor run_sdpa(const at::Tensor& q, const Plan& plan, const AttendOptions& 
   return plan.sees ? at::where(*plan.sees, y, 0) : y;
 }
 
+/// 0, as a function of q, k and v.
+at::Tensor sum_of_nothing(const at::Tensor& q, const Plan& plan) {
+  const auto of_all_heads = [&q](const at::Tensor& x) {
+    return x.narrow(1, 0, 1).expand_symint(
+        {x.sym_size(0), q.sym_size(1), x.sym_size(2), x.sym_size(3)});
+  };
+  const at::Tensor weights = at::matmul(q, of_all_heads(plan.keys).transpose(-2, -1));
+  return at::matmul(weights, of_all_heads(plan.values));
+}
+
 /// The kernel reads heads whose elements lie side by side.
 at::Tensor dense_heads(const at::Tensor& x) { return x.sym_stride(-1) == 1 ? x : x.contiguous(); }
 
@@ -109,7 +119,7 @@ at::Tensor attend_planned(const at::Tensor& q, const at::Tensor& k, const at::Te
   last_backend() = plan.backend;
   switch (plan.kernel) {
     case Plan::Kernel::kNone:
-      return q.new_zeros_symint({q.sym_size(0), q.sym_size(1), q.sym_size(2), v.sym_size(3)});
+      return sum_of_nothing(q, plan);
     case Plan::Kernel::kSdpa:
       return run_sdpa(q, plan, options);
     case Plan::Kernel::kFlash:

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "rotary/torch_attention.h"
-#include "rotation/learned.h"
 
 namespace rotary::torch {
 namespace {
@@ -58,17 +57,6 @@ void check_inputs(const AttentionOptions& options, const at::Tensor& x,
                     "[Attention] across ranks there is no cache, memory or packed sequence");
 }
 
-/// Where tokens stand on the only axis: [tokens] or [batch, tokens].
-at::Tensor on_one_axis(const Where& where, const c10::SymInt& tokens, const at::Tensor& like) {
-  at::Tensor x = position_matrix(where, tokens, like.options());
-  TORCH_CHECK_VALUE(x.sym_size(0) == 1,
-                    "[Attention] an encoding of the score wants positions of one axis, got ",
-                    x.sym_size(0));
-  x = x.select(0, 0);
-  if (!where.positions || !where.positions->is_floating_point()) x = x.to(at::kLong);
-  return x.sym_size(0) == 1 ? x.squeeze(0) : x;
-}
-
 }  // namespace
 
 AttentionImpl::AttentionImpl(AttentionOptions options)
@@ -92,7 +80,8 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
   at::Tensor v = split(value(source), options_.kv_heads);
 
   const c10::SymInt first = inputs.cache == nullptr ? 0 : inputs.cache->tokens();
-  Where at{.positions = inputs.positions, .cu_seqlens = inputs.cu_seqlens, .first = first};
+  Where at{.positions = inputs.positions, .cu_seqlens = inputs.cu_seqlens};
+  if (!at.positions) at.first = first;
   const Where memory_at{.positions = inputs.memory_positions,
                         .cu_seqlens = inputs.memory_cu_seqlens};
   const auto& across = options_.context_parallel;
@@ -128,14 +117,14 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
     // In a cache and within packed sequences, tokens are as far apart as their places.
     if (across) {
       places.keys = places.keys * across->ranks;
-      places.query_positions = on_one_axis(at, q.sym_size(2), x);
+      places.query_positions = token_positions(at, q.sym_size(2), x);
       if (inputs.positions) {
         const at::Tensor& mine = *places.query_positions;
         places.key_positions = gather_tokens(mine, mine.dim() - 1, *across);
       }
     } else if (inputs.cache == nullptr && (inputs.positions || inputs.memory)) {
-      places.query_positions = on_one_axis(at, q.sym_size(2), x);
-      places.key_positions = on_one_axis(inputs.memory ? memory_at : at, k.sym_size(2), source);
+      places.query_positions = token_positions(at, q.sym_size(2), x);
+      places.key_positions = token_positions(inputs.memory ? memory_at : at, k.sym_size(2), source);
     }
     options.bias = encoding->bias(places, q);
   }

@@ -69,21 +69,31 @@ void simplify(const at::Tensor& q, Plan& plan, AttendOptions& options) {
   if (options.causal && options.first >= left - 1) options.causal = false;
 }
 
-/// What PyTorch would choose, and names of its own for grouped heads.
+/// What PyTorch chooses. Under vmap it cannot be asked; math is what it then takes.
+std::int64_t choice_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       const std::optional<at::Tensor>& mask, const AttendOptions& options,
+                       bool causal) {
+  for (const at::Tensor& x : {q, k, v}) {
+    if (x.key_set().has(c10::DispatchKey::FuncTorchBatched)) return kMath;
+  }
+  return at::_fused_sdp_choice(q, k, v, mask, options.dropout, causal, options.scale,
+                               q.sym_size(1) != k.sym_size(1));
+}
+
+/// The kernel, with heads of keys repeated where it does not know groups.
 void choose(const at::Tensor& q, Plan& plan, const AttendOptions& options) {
   plan.grouped = q.sym_size(1) != plan.keys.sym_size(1);
-  const auto ask = [&](const at::Tensor& k, const at::Tensor& v, bool grouped) {
-    return at::_fused_sdp_choice(q, k, v, plan.mask, options.dropout, plan.causal, options.scale,
-                                 grouped);
+  const auto ask = [&](const at::Tensor& k, const at::Tensor& v) {
+    return choice_of(q, k, v, plan.mask, options, plan.causal);
   };
-  std::int64_t choice = ask(plan.keys, plan.values, plan.grouped);
+  std::int64_t choice = ask(plan.keys, plan.values);
   if (plan.grouped && choice == kMath) {
     // A copy of the heads is small beside all scores in memory.
     const auto widened = [&](const at::Tensor& x) {
       return x.narrow(1, 0, 1).expand_symint(
           {x.sym_size(0), q.sym_size(1), x.sym_size(2), x.sym_size(3)});
     };
-    choice = ask(widened(plan.keys), widened(plan.values), /*grouped=*/false);
+    choice = ask(widened(plan.keys), widened(plan.values));
     if (choice != kMath) {
       const c10::SymInt times = q.sym_size(1) / plan.keys.sym_size(1);
       const auto repeated = [&](const at::Tensor& x) {
@@ -110,9 +120,7 @@ bool flash_fits(const at::Tensor& q, const Plan& plan, const AttendOptions& opti
                     q.sym_size(3) <= 256 && at::globalContext().userEnabledFlashSDP();
   if (!fits) return false;
   // The machine, too, must have it: where it has, this is what PyTorch chooses without a mask.
-  const std::int64_t choice =
-      at::_fused_sdp_choice(q, k, plan.values, std::nullopt, options.dropout, false, options.scale,
-                            q.sym_size(1) != k.sym_size(1));
+  const std::int64_t choice = choice_of(q, k, plan.values, std::nullopt, options, false);
   return choice == kFlash || choice == kCudnn;
 }
 

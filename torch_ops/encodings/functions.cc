@@ -87,17 +87,23 @@ at::Tensor look_up(const at::Tensor& table, const at::Tensor& rows) {
 
 }  // namespace
 
+at::Tensor token_positions(const Where& where, const c10::SymInt& tokens, const at::Tensor& like) {
+  at::Tensor x = position_matrix(where, tokens, like.options());
+  TORCH_CHECK_VALUE(x.sym_size(0) == 1, "[token_positions] positions must have one axis, got ",
+                    x.sym_size(0));
+  TORCH_CHECK_VALUE(x.sym_size(2) == tokens, "[token_positions] positions must be those of ",
+                    tokens, " tokens, got ", x.sym_size(2));
+  x = x.select(0, 0);
+  if (x.sym_size(0) == 1) x = x.squeeze(0);
+  const bool real = where.positions && where.positions->is_floating_point();
+  return real ? x : x.to(at::kLong);
+}
+
 at::Tensor add_sinusoids(const at::Tensor& x, const Where& where, double theta) {
   TORCH_CHECK_VALUE(x.dim() >= 2 && x.is_floating_point(),
                     "[add_sinusoids] x must be [.., tokens, model_dim] of real numbers, got ",
                     x.sym_sizes(), " of ", x.scalar_type());
-  at::Tensor at = position_matrix(where, x.sym_size(-2), x.options());
-  TORCH_CHECK_VALUE(at.sym_size(0) == 1, "[add_sinusoids] positions must have one axis, got ",
-                    at.sym_size(0));
-  TORCH_CHECK_VALUE(at.sym_size(2) == x.sym_size(-2), "[add_sinusoids] positions must be those of ",
-                    x.sym_size(-2), " tokens, got ", at.sym_size(2));
-  at = at.select(0, 0);
-  if (at.sym_size(0) == 1) at = at.squeeze(0);
+  const at::Tensor at = token_positions(where, x.sym_size(-2), x).to(at::kDouble);
   const std::int64_t dim = x.sym_size(-1).guard_int(__FILE__, __LINE__);
   const at::Tensor exponent = at::arange(0, dim, 2, at.options()) / static_cast<double>(-dim);
   const at::Tensor phase = at.unsqueeze(-1) * at::pow(at::Scalar(theta), exponent);
@@ -176,6 +182,13 @@ at::Tensor distance_bias(const at::Tensor& table, const ScorePlaces& places, boo
 
 namespace {
 
+at::Tensor token_positions_op(const at::Tensor& like, c10::SymInt tokens,
+                              const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
+                              c10::SymInt first) {
+  return token_positions(
+      {.positions = positions, .cu_seqlens = cu_seqlens, .first = std::move(first)}, tokens, like);
+}
+
 at::Tensor add_sinusoids_op(const at::Tensor& x, const OptionalTensor& positions, c10::SymInt first,
                             double theta) {
   return add_sinusoids(x, {.positions = positions, .first = std::move(first)}, theta);
@@ -221,6 +234,7 @@ at::Tensor distance_bias_op(const at::Tensor& table, c10::SymInt queries, c10::S
 }
 
 void implement_encodings(::torch::Library& m) {
+  m.impl("token_positions", token_positions_op);
   m.impl("add_sinusoids", add_sinusoids_op);
   m.impl("t5_bias", t5_bias_op);
   m.impl("alibi_slopes", alibi_slopes_op);
@@ -239,6 +253,8 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
   const std::string places =
       "SymInt queries, SymInt keys, SymInt first=0, Tensor? query_positions=None, "
       "Tensor? key_positions=None";
+  add("token_positions(Tensor like, SymInt tokens, Tensor? positions=None, "
+      "Tensor? cu_seqlens=None, SymInt first=0)");
   add("add_sinusoids(Tensor x, Tensor? positions=None, SymInt first=0, float theta=10000.0)");
   add("t5_bias(Tensor weight, " + places + ", *, bool causal=False, int max_distance=128)");
   add("alibi_slopes(Tensor like, int heads)");

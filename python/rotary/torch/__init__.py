@@ -13,6 +13,26 @@ from __future__ import annotations
 
 from . import _library as _library
 from . import _vmap as _vmap
+from .attention import (
+    Attention,
+    KeyValueCache,
+    attend,
+    attention_backend,
+    last_attention_backend,
+)
+from .context_parallel import ContextParallel
+from .encodings import (
+    Alibi,
+    DistanceBias,
+    Encoding,
+    Hybrid,
+    Kerple,
+    LearnedPositions,
+    Rotation,
+    Sinusoidal,
+    T5Bias,
+    make_encoding,
+)
 from .functional import (
     adjoint,
     rotate,
@@ -29,7 +49,9 @@ from .patching import check, patch
 from .text import rope_text
 
 __all__ = [
-    "MemoryUse", "RotaryEmbedding", "adjoint", "check", "memory_use", "patch", "release_memory",
-    "rope_text", "rotate", "rotate_", "rotate_by_table", "set_memory_limit", "shift", "shift_",
-    "unrotate", "unrotate_",
+    "Alibi", "Attention", "ContextParallel", "DistanceBias", "Encoding", "Hybrid", "Kerple",
+    "KeyValueCache", "LearnedPositions", "MemoryUse", "RotaryEmbedding", "Rotation", "Sinusoidal",
+    "T5Bias", "adjoint", "attend", "attention_backend", "check", "last_attention_backend",
+    "make_encoding", "memory_use", "patch", "release_memory", "rope_text", "rotate", "rotate_",
+    "rotate_by_table", "set_memory_limit", "shift", "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip

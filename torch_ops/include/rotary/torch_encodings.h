@@ -69,6 +69,10 @@ class EncodingImpl : public ::torch::nn::Module {
 
 // ---- As functions: torch.ops.rotary.* ----------------------------------------------------------
 
+/// Where tokens stand, as numbers of one axis: [tokens] or [batch, tokens], on the device of `like`;
+/// int64, or real where positions are.
+at::Tensor token_positions(const Where& where, const c10::SymInt& tokens, const at::Tensor& like);
+
 /// x + PE, computed in float64 (Vaswani et al. 2017, 3.5): PE(p, 2i) = sin(p / theta^(2i/dim)),
 /// PE(p, 2i + 1) = cos(p / theta^(2i/dim)).
 at::Tensor add_sinusoids(const at::Tensor& x, const Where& where = {}, double theta = 10000.0);

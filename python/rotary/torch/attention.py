@@ -1,0 +1,385 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax attention: a function over queries, keys and values, a cache, and a module.
+
+    y = rotary.torch.attend(q, k, v, rope=rope, causal=True)
+    attention = rotary.torch.Attention(512, 8, causal=True, encoding=rotary.torch.Rotation(rope))
+
+PyTorch's fused kernels do the work wherever mask and bias allow; attention_backend() says which.
+The C++ module of rotary/torch_attention.h has the same parameters by the same names.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._library import ops
+from .context_parallel import ContextParallel
+from .encodings import Encoding
+from .text import rope_text, with_inverse_growth
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> tuple[str, float]:
+    return with_inverse_growth(text), float(json.loads(text).get("softmax_scale", 1.0))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _for_keys(text: str) -> tuple[str, float]:
+    """The text that turns keys, and the rope's softmax_scale."""
+    return _read(text)
+
+
+def _turned(
+    q: Tensor, k: Tensor, rope: Any, positions: Tensor | None, cu_seqlens: Tensor | None
+) -> tuple[Tensor, Tensor, float]:
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    key_text, softmax_scale = _for_keys(text)
+    where = (positions, cu_seqlens, 0, -2)
+    if key_text == text:
+        q, k = ops.rotate.default((q, k), text, *where)
+    else:
+        (q,) = ops.rotate.default((q,), text, *where)
+        (k,) = ops.rotate.default((k,), key_text, *where)
+    return q, k, softmax_scale
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rope: Any = None,
+    positions: Tensor | None = None,
+    first: int = 0,
+    causal: bool = False,
+    window: int | None = None,
+    padding: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    max_seqlen: int | None = None,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(scale q k^T + bias) v over [batch, heads, tokens, head_dim], with any strides. k and
+    v may have fewer heads than q, a divisor of their number; v may have another head_dim.
+
+    A query sees the keys that all of these allow; one that sees none gives 0:
+        causal      only keys up to its own
+        window      only keys less than `window` tokens away (with causal: `window` keys)
+        padding     bool [batch, keys]: true where there is a token
+        cu_seqlens  [sequences + 1]: packed sequences; only keys of its own. cu_seqlens_k where
+                    keys have other lengths: the last query then stands beside the last key.
+                    max_seqlen, the longest of them, spares a GPU work where it is known
+        first       query t stands beside key first + t: keys that were there before
+
+    bias broadcasts to [batch, heads, queries, keys]. scale is 1/sqrt(head_dim) by default.
+    rope turns q and k first, both at `positions` (or the places that cu_seqlens gives), and its
+    softmax_scale is heeded. Keys of a cache are turned already: give no rope for them.
+    """
+    if rope is not None:
+        if first != 0 or cu_seqlens_k is not None:
+            raise ValueError(
+                "[attend] a rope turns queries and keys of the same tokens: with first or "
+                "cu_seqlens_k turn them before"
+            )
+        q, k, factor = _turned(q, k, rope, positions, cu_seqlens)
+        if factor != 1.0:
+            scale = (q.shape[-1] ** -0.5 if scale is None else scale) * factor
+    elif positions is not None:
+        raise ValueError("[attend] positions need a rope")
+    result: Tensor = ops.attend(
+        q,
+        k,
+        v,
+        first=first,
+        causal=causal,
+        window=window,
+        padding=padding,
+        cu_seqlens=cu_seqlens,
+        cu_seqlens_k=cu_seqlens_k,
+        max_seqlen=max_seqlen,
+        bias=bias,
+        dropout=dropout,
+        scale=scale,
+    )
+    return result
+
+
+def attention_backend(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> str:
+    """The kernel that attend() of these runs: "flash", "cudnn", "efficient" or "math"."""
+    options.pop("rope", None)
+    options.pop("positions", None)
+    return str(ops.attention_backend(q, k, v, **options))
+
+
+def last_attention_backend() -> str:
+    """What the last attend() of this thread ran; empty before the first."""
+    return str(ops.last_attention_backend())
+
+
+class KeyValueCache:
+    """Keys and values of the tokens so far, [batch, heads, tokens, head_dim], in memory that is
+    allocated ahead and doubles when it is full. For inference: what needs a gradient is refused."""
+
+    def __init__(self, capacity: int = 0) -> None:
+        self.capacity = capacity
+        self.tokens = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds tokens; returns all keys and values, as views that live until the cache grows."""
+        self._check(k, v)
+        with torch.no_grad():
+            end = self.tokens + k.shape[2]
+            if self._keys is None or self._values is None:
+                self.capacity = max(end, self.capacity)
+                self._keys, self._values = self._room(k), self._room(v)
+            elif end > self.capacity:
+                self.capacity = max(end, 2 * self.capacity)
+                self._keys, self._values = self._grown(self._keys), self._grown(self._values)
+            self._keys[:, :, self.tokens : end] = k
+            self._values[:, :, self.tokens : end] = v
+        self.tokens = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+
+    def truncate(self, tokens: int) -> None:
+        """Forgets the tokens from `tokens` on; keeps the memory."""
+        if not 0 <= tokens <= self.tokens:
+            raise ValueError(
+                f"[KeyValueCache] tokens must be from 0 to {self.tokens}, got {tokens}"
+            )
+        self.tokens = tokens
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row b becomes what row rows[b] was: beam search."""
+        if self._keys is not None and self._values is not None:
+            self._keys, self._values = self._keys[rows], self._values[rows]
+
+    def _room(self, like: Tensor) -> Tensor:
+        batch, heads, _, head_dim = like.shape
+        return like.new_empty(batch, heads, self.capacity, head_dim)
+
+    def _grown(self, old: Tensor) -> Tensor:
+        room = self._room(old)
+        room[:, :, : self.tokens] = old[:, :, : self.tokens]
+        return room
+
+    def _check(self, k: Tensor, v: Tensor) -> None:
+        if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
+            raise ValueError(
+                "[KeyValueCache] keys and values must not need gradients, got some that do"
+            )
+        if k.dim() != 4 or v.dim() != 4 or k.shape[2] != v.shape[2]:
+            raise ValueError(
+                "[KeyValueCache] k and v must be [batch, heads, tokens, head_dim] with the same "
+                f"tokens, got {list(k.shape)} and {list(v.shape)}"
+            )
+        for new, old in ((k, self._keys), (v, self._values)):
+            if old is not None and _all_but_tokens(new) != _all_but_tokens(old):
+                raise ValueError(
+                    "[KeyValueCache] k and v must be as those before but for their tokens, got "
+                    f"{list(k.shape)} and {list(v.shape)}"
+                )
+
+
+def _all_but_tokens(x: Tensor) -> tuple[Any, ...]:
+    return (x.shape[0], x.shape[1], x.shape[3], x.dtype, x.device)
+
+
+class Attention(nn.Module):
+    """Linear maps `query`, `key`, `value` and `output` around attend(), and the submodule
+    `encoding`: [batch, tokens, model_dim] to the same.
+
+    kv_heads: heads of keys and values, by default as many as `heads`.
+    kv_dim: the size of what keys and values are made of (`memory`), by default model_dim.
+    encoding: how scores know of positions; may be shared by several modules. Encodings of the
+        input are the model's to apply: encoding.embed(x).
+    rotate_values: values turn with the keys (RoFormer's rotary_value).
+    scale: by default 1/sqrt(head_dim); the encoding's softmax_scale comes on top.
+    context_parallel: the sequence is sharded across ranks, and x is this rank's shard.
+
+    `backend` names the kernel of the last call outside torch.compile; empty before the first.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        kv_dim: int | None = None,
+        bias: bool = True,
+        output_bias: bool = True,
+        causal: bool = False,
+        window: int | None = None,
+        dropout: float = 0.0,
+        rotate_values: bool = False,
+        scale: float | None = None,
+        encoding: Encoding | None = None,
+        context_parallel: ContextParallel | None = None,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if model_dim <= 0 or heads <= 0:
+            raise ValueError(
+                f"[Attention] model_dim and heads must be positive, got {model_dim} and {heads}"
+            )
+        if head_dim is None and model_dim % heads != 0:
+            raise ValueError(
+                f"[Attention] heads must divide model_dim, got {heads} and {model_dim}"
+            )
+        self.model_dim, self.heads = model_dim, heads
+        self.kv_heads = heads if kv_heads is None else kv_heads
+        self.head_dim = model_dim // heads if head_dim is None else head_dim
+        if self.kv_heads <= 0 or heads % self.kv_heads != 0:
+            raise ValueError(
+                f"[Attention] kv_heads must divide heads, got {self.kv_heads} and {heads}"
+            )
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"[Attention] dropout must be at least 0 and below 1, got {dropout}")
+        self.kv_dim = model_dim if kv_dim is None else kv_dim
+        self.causal, self.window, self.dropout = causal, window, dropout
+        self.rotate_values = rotate_values
+        self.scale = self.head_dim**-0.5 if scale is None else scale
+        self.context_parallel = context_parallel
+        self.backend = ""
+        wide, narrow = heads * self.head_dim, self.kv_heads * self.head_dim
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.query = nn.Linear(model_dim, wide, bias=bias, **options)
+        self.key = nn.Linear(self.kv_dim, narrow, bias=bias, **options)
+        self.value = nn.Linear(self.kv_dim, narrow, bias=bias, **options)
+        self.output = nn.Linear(wide, model_dim, bias=output_bias, **options)
+        self.encoding = encoding
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        memory_positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        memory_cu_seqlens: Tensor | None = None,
+        max_seqlen: int | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """memory: [batch, tokens, kv_dim], what keys and values are made of instead of x.
+        padding: bool [batch, keys], those of the cache included: true where there is a token.
+        positions: where tokens of x stand, as rotary.torch.rotate() has it; by default from 0, or
+            from the end of the cache on. memory_positions: the same for the memory.
+        cache: keys and values are added to it, and queries see all that it holds."""
+        self._check(x, memory, memory_positions, cu_seqlens, memory_cu_seqlens, cache)
+        source = x if memory is None else memory
+        shape = (-1, self.head_dim)
+        q = self.query(x).unflatten(-1, shape)
+        k = self.key(source).unflatten(-1, shape)
+        v = self.value(source).unflatten(-1, shape)
+        first = 0 if cache is None else cache.tokens
+        across = self.context_parallel
+        given = positions is not None
+        if across is not None and positions is None:
+            positions = across.positions(x.shape[1] * across.ranks, x)
+        keys_at = None if memory is None else (memory_positions, memory_cu_seqlens)
+        sites = frozenset() if self.encoding is None else self.encoding.sites
+        if self.encoding is not None and "query_key" in sites:
+            turned = self.encoding.turn(
+                [q],
+                [k, v] if self.rotate_values else [k],
+                positions,
+                cu_seqlens=cu_seqlens,
+                first=0 if given else first,
+                key_positions=keys_at,
+            )
+            q, k = turned[:2]
+            v = turned[2] if self.rotate_values else v
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        options: dict[str, Any] = {
+            "causal": self.causal,
+            "window": self.window,
+            "padding": padding,
+            "dropout": self.dropout if self.training else 0.0,
+            "scale": self.scale,
+        }
+        if self.encoding is not None:
+            options["scale"] *= self.encoding.softmax_scale
+        if self.encoding is not None and "score" in sites:
+            places: dict[str, Any] = {"first": first}
+            keys = k.shape[2]
+            # In a cache and within packed sequences, tokens are as far apart as their places.
+            if across is not None:
+                keys *= across.ranks
+                mine = places["query_positions"] = ops.token_positions(q, q.shape[2], positions)
+                if given:
+                    places["key_positions"] = across.gather(mine, mine.dim() - 1)
+            elif cache is None and (given or memory is not None):
+                places["query_positions"] = ops.token_positions(
+                    q, q.shape[2], positions, cu_seqlens
+                )
+                places["key_positions"] = ops.token_positions(
+                    k, keys, *((positions, cu_seqlens) if keys_at is None else keys_at)
+                )
+            options["bias"] = self.encoding.bias(q.shape[2], keys, like=q, **places)
+        if across is not None:
+            y = across.attend(q, k, v, **options)
+        else:
+            y = ops.attend(
+                q,
+                k,
+                v,
+                first=first,
+                cu_seqlens=cu_seqlens,
+                cu_seqlens_k=memory_cu_seqlens,
+                max_seqlen=max_seqlen,
+                **options,
+            )
+        if not torch.compiler.is_compiling():
+            self.backend = last_attention_backend()
+        result: Tensor = self.output(y.transpose(1, 2).flatten(2))
+        return result
+
+    def _check(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        memory_positions: Tensor | None,
+        cu_seqlens: Tensor | None,
+        memory_cu_seqlens: Tensor | None,
+        cache: KeyValueCache | None,
+    ) -> None:
+        if x.dim() != 3 or x.shape[2] != self.model_dim:
+            raise ValueError(
+                f"[Attention] x must be [batch, tokens, {self.model_dim}], got {list(x.shape)}"
+            )
+        if memory is not None and (memory.dim() != 3 or memory.shape[2] != self.kv_dim):
+            raise ValueError(
+                f"[Attention] memory must be [batch, tokens, {self.kv_dim}], "
+                f"got {list(memory.shape)}"
+            )
+        if memory is None and not (memory_positions is None and memory_cu_seqlens is None):
+            raise ValueError("[Attention] memory_positions and memory_cu_seqlens need memory")
+        more_than_x = memory is not None or cu_seqlens is not None
+        if cache is not None and more_than_x:
+            raise ValueError("[Attention] a cache is for one sequence a row, of x itself")
+        if self.context_parallel is not None and (cache is not None or more_than_x):
+            raise ValueError(
+                "[Attention] across ranks there is no cache, memory or packed sequence"
+            )
+
+    def extra_repr(self) -> str:
+        parts = [f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}"]
+        parts += ["causal=True"] if self.causal else []
+        parts += [f"window={self.window}"] if self.window is not None else []
+        return ", ".join(parts)
