@@ -10,6 +10,8 @@
 
 #include "accuracy.cuh"
 #include "bulk.cuh"
+#include "cuda/device/blocks.cuh"
+#include "cuda/launch_kernel.cuh"
 #include "cuda/rotate.h"
 #include "harness.cuh"
 #include "rungs.cuh"
@@ -230,6 +232,23 @@ inline void run(Rung rung, const Turn& t, cudaStream_t stream) {
     run_as<Float32, Layout::kNeighbours, Neighbours<Float32>, 2>(rung, t, stream);
   }
   check(cudaGetLastError(), name_of(rung));
+}
+
+/// Nothing but the launch: what 64 bytes of parameters and the blocks of a decoding step cost.
+struct Nothing {
+  char bytes[64];
+};
+static __global__ void empty(const __grid_constant__ Nothing) {
+  rotary::internal::cuda::let_next_launch_begin();
+  rotary::internal::cuda::wait_for_previous_launch();
+}
+
+inline void run_empty(const Workload& w, bool overlaps, cudaStream_t stream) {
+  const bool few = w.tokens <= 64;
+  const dim3 grid(static_cast<unsigned>(w.tokens), 1, few ? 4 : 2);
+  check(rotary::internal::cuda::launch_kernel(empty, Nothing{}, grid, dim3(few ? 160 : 320), 0,
+                                              overlaps, stream),
+        "empty");
 }
 
 }  // namespace ladder

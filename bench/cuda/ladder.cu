@@ -5,15 +5,16 @@
 // on the same workloads in the same run as a device-to-device copy.
 //   ladder [file for JSON]
 //   ladder rope                       only decoding steps, and what goes through the public API
-//   ladder once <workload> <mode>     four launches of src/cuda, for a profiler; modes count from 0
+//   ladder counters                   single launches of src/cuda for a profiler, one a line printed
 //
 // Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
 // gaps between launches included. A fraction is (q and k read once and written once) / time, over
 // the rate of a copy of workload A's q and k.
 
+#include <cuda_profiler_api.h>
+
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,10 +49,18 @@ constexpr Mode kModes[] = {
     {"interleaved, adjoint, out of place", Layout::kNeighbours, false, -1.0f}};
 constexpr int kRungs = static_cast<int>(Rung::kLibraryOverlapping) + 1;
 
+/// A decoding step: 32 and 8 heads of 128.
+Workload decode_of(std::int64_t tokens) { return {"C", 1, tokens, 32, 8, 128, 2}; }
+
 class Ladder {
  public:
   explicit Ladder(std::FILE* json)
-      : json_(json), workloads_(harness::workloads()), memory_(workloads_[0].bytes(), 6) {}
+      : json_(json), workloads_(harness::workloads()), memory_(workloads_[0].bytes(), 6) {
+    std::vector<std::int64_t> ids(256);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 1000 + 37 * static_cast<std::int64_t>(i);
+    check(cudaMalloc(reinterpret_cast<void**>(&ids_), ids.size() * 8), "cudaMalloc");
+    check(cudaMemcpy(ids_, ids.data(), ids.size() * 8, cudaMemcpyHostToDevice), "copy");
+  }
 
   void run() {
     print_accuracy();
@@ -59,6 +68,7 @@ class Ladder {
     for (const Workload& w : workloads_) {
       memory_.fill_input(w);
       rates.push_back(copy_rate());
+      copies_.push_back(clock_.in_graph(calls_for(w, 4.0), 9, [&](int i) { copy(w, i); }));
       for (int mode = 0; mode < 6; ++mode) measure(w, mode);
     }
     rates.push_back(copy_rate());
@@ -78,25 +88,38 @@ class Ladder {
     ladder::RopeRows(memory_, clock_, copy_rate()).print(workloads_);
   }
 
-  void run_once(const std::string& workload, const Mode& mode) {
-    for (const Workload& w : workloads_) {
-      if (w.name != workload) continue;
+  /// Between cudaProfilerStart and cudaProfilerStop; a line is a name and the bytes of q and k.
+  void run_counters() {
+    for (const auto& [workload, mode] : {std::pair{0, 0}, {1, 1}, {3, 0}, {3, 1}, {4, 0}}) {
+      const Workload& w = workloads_[static_cast<std::size_t>(workload)];
       memory_.fill_input(w);
-      for (int i = 0; i < 4; ++i) {
-        ladder::run(Rung::kLibrary, turn_of(w, mode, i), clock_.stream);
-      }
-      check(cudaStreamSynchronize(clock_.stream), "once");
+      profile(w, kModes[mode], nullptr);
     }
+    profile(decode_of(8), kModes[3], ids_);
+    profile(decode_of(64), kModes[0], ids_);
   }
 
   bool failed() const { return failed_; }
 
  private:
-  Turn turn_of(const Workload& w, const Mode& mode, int set) const {
+  Turn turn_of(const Workload& w, const Mode& mode, int set,
+               const std::int64_t* ids = nullptr) const {
     const std::int64_t at = set % memory_.sets(w) * w.bytes();
-    return {
-        w,       mode.layout, (mode.in_place ? memory_.out : memory_.in) + at, memory_.out + at, 0,
-        nullptr, mode.sign};
+    const char* const in = (mode.in_place ? memory_.out : memory_.in) + at;
+    return {w, mode.layout, in, memory_.out + at, 0, ids, mode.sign};
+  }
+
+  void profile(const Workload& w, const Mode& mode, const std::int64_t* ids) {
+    for (int set = 0; set < 3; ++set) {
+      const bool profiles = set == 2;
+      if (profiles) check(cudaProfilerStart(), "profiler");
+      ladder::run(Rung::kLibrary, turn_of(w, mode, ids == nullptr ? set : 0, ids), clock_.stream);
+      check(cudaStreamSynchronize(clock_.stream), "profile");
+      if (profiles) check(cudaProfilerStop(), "profiler");
+    }
+    const std::string tokens = ids == nullptr ? "" : " " + std::to_string(w.tokens) + " tokens";
+    std::printf("%s%s, %s\t%lld\n", w.name.c_str(), tokens.c_str(), mode.name,
+                static_cast<long long>(2 * w.bytes()));
   }
 
   static int calls_for(const Workload& w, double ms) {
@@ -192,6 +215,7 @@ class Ladder {
     std::printf("\n%-40s", kModes[number].name);
     for (const Workload& w : workloads_) std::printf("        %s        ", w.name.c_str());
     std::printf("\n");
+    if (number == 0) print_copies();
     for (int r = 0; r < kRungs; ++r) {
       if (!times_.contains({workloads_[0].name, number, r})) continue;
       std::printf("%-40s", ladder::name_of(static_cast<Rung>(r)));
@@ -207,6 +231,17 @@ class Ladder {
       }
       std::printf("\n");
     }
+  }
+
+  void print_copies() {
+    std::printf("%-40s", "a copy of the same bytes");
+    for (std::size_t i = 0; i < workloads_.size(); ++i) {
+      const double fraction = 2.0 * static_cast<double>(workloads_[i].bytes()) / copies_[i] / rate_;
+      std::printf(" %8.2f (%.3f)", copies_[i], fraction);
+      std::fprintf(json_, "{\"workload\": \"%s\", \"copy_us\": %.3f, \"fraction\": %.4f}\n",
+                   workloads_[i].name.c_str(), copies_[i], fraction);
+    }
+    std::printf("\n");
   }
 
   /// The same work by other clocks: one set again and again, and single launches between events.
@@ -235,35 +270,32 @@ class Ladder {
   }
 
   void print_decode() {
-    constexpr std::int64_t kTokens[] = {1, 8, 64, 256};
-    std::vector<std::int64_t> ids(256);
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 1000 + 37 * static_cast<std::int64_t>(i);
-    std::int64_t* device = nullptr;
-    check(cudaMalloc(reinterpret_cast<void**>(&device), ids.size() * 8), "cudaMalloc");
-    check(cudaMemcpy(device, ids.data(), ids.size() * 8, cudaMemcpyHostToDevice), "copy");
     memory_.fill_input(workloads_[0]);
     std::printf("\nDecode, 32 and 8 heads of 128, int64 ids, us a call in a graph of 64\n");
+    for (const bool overlaps : {false, true}) {
+      print_decode("", overlaps ? "an empty kernel, launches overlap" : "an empty kernel",
+                   [&](const Workload& w) { ladder::run_empty(w, overlaps, clock_.stream); });
+    }
     for (const Mode& mode : kModes) {
       if (mode.sign < 0.0f) continue;
       for (const Rung rung : {Rung::kEarly, Rung::kLibrary, Rung::kLibraryOverlapping}) {
-        std::printf("%-28s%-32s", mode.name, ladder::name_of(rung));
-        for (const std::int64_t tokens : kTokens) {
-          const Workload w{"C", 1, tokens, 32, 8, 128, 2};
-          const double us = clock_.in_graph(64, 31, [&](int) {
-            const Turn t{w,           mode.layout, mode.in_place ? memory_.out : memory_.in,
-                         memory_.out, 0,           device,
-                         1.0f};
-            ladder::run(rung, t, clock_.stream);
-          });
-          std::printf("%8.3f", us);
-          std::fprintf(json_,
-                       "{\"decode\": %lld, \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f}\n",
-                       static_cast<long long>(tokens), mode.name, ladder::name_of(rung), us);
-        }
-        std::printf("\n");
+        print_decode(mode.name, ladder::name_of(rung), [&](const Workload& w) {
+          ladder::run(rung, turn_of(w, mode, 0, ids_), clock_.stream);
+        });
       }
     }
-    check(cudaFree(device), "cudaFree");
+  }
+
+  void print_decode(const char* mode, const char* rung,
+                    const std::function<void(const Workload&)>& call) {
+    std::printf("%-28s%-36s", mode, rung);
+    for (const std::int64_t tokens : {1, 8, 64, 256}) {
+      const double us = clock_.in_graph(64, 61, [&](int) { call(decode_of(tokens)); });
+      std::printf("%8.3f", us);
+      std::fprintf(json_, "{\"decode\": %lld, \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f}\n",
+                   static_cast<long long>(tokens), mode, rung, us);
+    }
+    std::printf("\n");
   }
 
   struct Key {
@@ -277,6 +309,8 @@ class Ladder {
   Memory memory_;
   mutable Clock clock_;
   std::map<Key, double> times_;
+  std::vector<double> copies_;  // us, of each workload
+  std::int64_t* ids_ = nullptr;
   double rate_ = 0.0;
   bool failed_ = false;
 };
@@ -288,8 +322,8 @@ int main(int argc, char** argv) {
     Ladder(std::fopen("/dev/null", "w")).run_rope();
     return 0;
   }
-  if (argc == 4 && std::string(argv[1]) == "once") {
-    Ladder(nullptr).run_once(argv[2], kModes[std::atoi(argv[3]) % 6]);
+  if (argc == 2 && std::string(argv[1]) == "counters") {
+    Ladder(nullptr).run_counters();
     return 0;
   }
   std::FILE* json = argc > 1 ? std::fopen(argv[1], "w") : std::fopen("/dev/null", "w");

@@ -101,9 +101,8 @@ struct ParameterGradients {
 /// allocate, unless rotary_dim exceeds 512.
 ///
 /// Tensors on CUDA are rotated there, by kernels queued on `stream` (cuda.h), with the bits that
-/// the CPU would give; where frequencies grow, up to the last place of exp. In place from one
-/// pairing to the other, rotary slices there are at most 48 KB. CudaError if a kernel cannot be
-/// started.
+/// the CPU would give; where frequencies grow, up to the last place of exp. CudaError if a kernel
+/// cannot be started.
 class Rope {
  public:
   /// Throws std::invalid_argument: a head_dim that is not positive, a rotary slice that does not

@@ -108,16 +108,6 @@ void check_on_cuda(std::string_view function, const Job& job) {
     reject("[", function, "] packed sequences on CUDA must be at most ", kMostSequences - 1,
            ", got ", job.positions.boundaries().shape[0] - 1);
   }
-  if (!cuda::needs_reorder(job)) return;
-  for (const Operand& x : job.operands) {
-    const std::int64_t most =
-        cuda::kMostReorderBytes / static_cast<std::int64_t>(size_of(x.in.dtype));
-    if (!cuda::is_in_place(x) || 2 * job.pairs <= most) continue;
-    reject("[", function,
-           "] in place from one pairing to another, rotary_dim on CUDA must be at "
-           "most ",
-           most, " for ", name_of(x.in.dtype), ", got ", 2 * job.pairs);
-  }
 }
 
 }  // namespace rotary::internal

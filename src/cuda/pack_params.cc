@@ -12,8 +12,7 @@ namespace rotary::internal::cuda {
 namespace {
 
 constexpr std::int64_t kPackBytes = 16;
-constexpr std::int32_t kFewThreads = 128;   // of a block where tokens are few
-constexpr std::int32_t kLeastThreads = 96;  // otherwise
+constexpr std::int32_t kLeastThreads = 96;  // of a block
 
 std::int32_t divided_up(std::int32_t a, std::int32_t b) noexcept { return (a + b - 1) / b; }
 
@@ -131,21 +130,17 @@ PackShape shape_packs(const SimpleParams& p, int heads, int most_threads, int to
   PackOperand& large = to.operands[more];
   PackOperand& small = count > 1 ? to.operands[1 - more] : large;
   PackShape shape;
-  const bool few = has_few_tokens(p);
   // Rows: the heads of the small operand, as far as threads go.
-  const std::int32_t most_rows = std::max(1, (few ? kFewThreads : most_threads) / to.units);
+  const std::int32_t most_rows = std::max(1, most_threads / to.units);
   shape.rows = std::clamp(divided_up(small.heads, heads), 1, most_rows);
   const std::int32_t row_heads = shape.rows * heads;
-  std::int32_t groups = few ? 1 : divided_up(large.heads, row_heads);
   const std::int32_t most_depth = std::min(64, most_threads / (to.units * shape.rows));
-  groups = std::min(groups, most_depth);
+  const std::int32_t groups = std::min(divided_up(large.heads, row_heads), most_depth);
+  const std::int32_t threads = to.units * shape.rows * groups;
   std::int32_t shift = 0;
-  if (!few) {
-    const std::int32_t threads = to.units * shape.rows * groups;
-    while ((tokens >> shift) > 1 || (threads << shift) < kLeastThreads) {
-      if ((groups << (shift + 1)) > most_depth) break;
-      ++shift;
-    }
+  while ((tokens >> shift) > 1 || (threads << shift) < kLeastThreads) {
+    if ((groups << (shift + 1)) > most_depth) break;
+    ++shift;
   }
   shape.depth = groups << shift;
   const auto fill = [&](PackOperand& o, std::int32_t of_tokens, std::int32_t mask, std::int32_t by,
@@ -165,6 +160,16 @@ PackShape shape_packs(const SimpleParams& p, int heads, int most_threads, int to
     if (k == 0) to.first_tiles = static_cast<std::uint32_t>(tiles);
     shape.tiles += tiles;
   }
+  return shape;
+}
+
+PackShape shape_tokens(const SimpleParams& p, int unit_packs, int most_packs,
+                       const PackParams& packs) noexcept {
+  const std::int32_t most_rows = std::max(1, most_packs / (packs.units * unit_packs));
+  PackShape shape;
+  shape.shares = divided_up(p.num_heads, most_rows);
+  shape.rows = divided_up(p.num_heads, shape.shares);
+  shape.tiles = p.tokens;
   return shape;
 }
 

@@ -51,7 +51,7 @@ struct PackPositions {
 
 struct PackParams {
   PackOperand operands[2];
-  std::uint32_t first_tiles;  // blocks of operand 0 come first
+  std::uint32_t first_tiles;  // rotate_packs: blocks of operand 0 come first
   std::int32_t tokens;
   std::int32_t units;     // of a head: the block's x
   std::int32_t place;     // packs from a head's beginning to its first unit
@@ -62,9 +62,10 @@ struct PackParams {
   std::int32_t axes;
   float cos_size;
   float sin_size;
-  std::int32_t rest_before;  // packs to be copied: before the rotary slice,
-  std::int32_t rest_count;   // in all,
-  std::int32_t rest_skip;    // and packs of the slice between
+  std::int32_t rest_before;    // packs to be copied: before the rotary slice,
+  std::int32_t rest_count;     // in all,
+  std::int32_t rest_skip;      // and packs of the slice between
+  std::uint32_t first_blocks;  // that start while the launch before ends
   bool overlaps;
   bool e5m2;                              // which 8-bit type results have
   std::uint64_t fractions[kSimplePairs];  // [pair_count]
@@ -88,9 +89,13 @@ struct PackShape {
 
 /// Lays out blocks of which each takes `heads` heads a thread of one operand: of the operand with
 /// fewer heads all of them, of the other as many; `tokens` (a power of two) of the operand with
-/// more heads, of the other the more. At most `most_threads` in a block, at least 96 where there
-/// are tokens enough.
+/// more heads, of the other the more. At least 96 threads in a block, at most `most_threads`.
 PackShape shape_packs(const SimpleParams& p, int heads, int most_threads, int tokens,
                       PackParams& to) noexcept;
+
+/// Lays out blocks of which each takes heads of one token, whichever operand they are of: units of
+/// `unit_packs` packs, at most `most_packs` in a block unless one head has more.
+PackShape shape_tokens(const SimpleParams& p, int unit_packs, int most_packs,
+                       const PackParams& packs) noexcept;
 
 }  // namespace rotary::internal::cuda

@@ -1,6 +1,10 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include "cuda/device/reorder.cuh"
 #include "cuda/launch_kernel.cuh"
 #include "cuda/rotate.h"
@@ -13,7 +17,8 @@ cudaError_t launch(const RotateParams& p, cudaStream_t stream) noexcept {
   constexpr unsigned kThreads = 256;
   const dim3 grid(static_cast<unsigned>(p.tokens), static_cast<unsigned>(p.batch),
                   static_cast<unsigned>(p.num_heads));
-  const std::size_t shared = 2 * static_cast<std::size_t>(p.pairs) * sizeof(Storage);
+  const std::size_t shared =
+      2 * static_cast<std::size_t>(std::min(p.pairs, kChunkPairs<Storage>)) * sizeof(Storage);
   return launch_kernel(reorder_heads<Storage>, p, grid, dim3(kThreads), shared, p.overlaps, stream);
 }
 

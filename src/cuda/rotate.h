@@ -12,8 +12,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
-
 #include "cuda/params.h"
 
 namespace rotary::internal::cuda {
@@ -21,9 +19,6 @@ namespace rotary::internal::cuda {
 cudaError_t rotate(const SimpleParams& params, cudaStream_t stream) noexcept;
 cudaError_t rotate(const TableParams& params, cudaStream_t stream) noexcept;
 cudaError_t rotate(const AnyParams& params, cudaStream_t stream) noexcept;
-
-/// Most bytes of a rotary slice that reorder() takes: shared memory that every GPU has.
-inline constexpr std::int64_t kMostReorderBytes = 48 << 10;
 
 /// Puts the rotary slices of all operands, which are in place, from the pairing `read` into the
 /// pairing `write`.

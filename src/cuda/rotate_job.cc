@@ -46,6 +46,13 @@ Plan make_plan(const Job& job) noexcept {
   return {.kind = Kind::kAny, .step = most_pairs(job.source, job.positions)};
 }
 
+/// Whether all pairs of a head must be in one launch, but do not fit: in place with two pairings,
+/// where a pair's target is another one's source. The head is then turned in place in several
+/// launches, and its elements put in order by one more.
+bool reorders(const Job& job, const Plan& plan, const Operand& x) noexcept {
+  return mixes(job) && is_in_place(x) && plan.step < job.pairs;
+}
+
 void fill_operand(const HeadSlice& slice, const Rows& rows, OperandParams& o) noexcept {
   const ConstTensorView& in = slice.operand->in;
   const TensorView& out = slice.operand->out;
@@ -88,9 +95,7 @@ void fill_common(const Job& job, const Plan& plan, const Part& part, RotateParam
   p.type = first.in.dtype;
   p.out_type = first.out.dtype;
   p.read = job.read;
-  // Elements that are put in order afterwards stay where they are read.
-  const bool reorders = mixes(job) && is_in_place(first) && plan.step < job.pairs;
-  p.write = reorders ? job.read : job.write;
+  p.write = reorders(job, plan, first) ? job.read : job.write;
   p.inverts = job.direction == Direction::kInverse;
   p.conjugates = job.direction != Direction::kForward;
   p.copies_rest = part.pairs.first == 0 && p.head_dim > 2 * p.pairs && !is_in_place(first);
@@ -150,9 +155,8 @@ cudaError_t launch_pairs(const Job& job, const Plan& plan, Part part) noexcept {
                                                            : launch_any(job, plan, part);
     if (error != cudaSuccess) return error;
   }
-  const bool reorders =
-      mixes(job) && is_in_place(*part.group.slices[0].operand) && plan.step < job.pairs;
-  return reorders ? launch_reorder(job, plan, part) : cudaSuccess;
+  const Operand& first = *part.group.slices[0].operand;
+  return reorders(job, plan, first) ? launch_reorder(job, plan, part) : cudaSuccess;
 }
 
 /// Whether a decoding step may be turned round: packed sequences and tables with rows for each
@@ -180,10 +184,6 @@ cudaError_t rotate_job(const Job& job, bool overlaps, cudaStream_t stream) noexc
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
-}
-
-bool needs_reorder(const Job& job) noexcept {
-  return mixes(job) && has_in_place(job) && make_plan(job).step < job.pairs;
 }
 
 }  // namespace rotary::internal::cuda

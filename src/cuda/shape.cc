@@ -35,6 +35,9 @@ bool is_in_place(const RotateParams& p) noexcept {
   return p.num_operands > 0 && p.operands[0].in == p.operands[0].out;
 }
 
+/// So few tokens that each is worth several blocks.
+bool has_few_tokens(const RotateParams& p) noexcept { return p.batch * p.tokens <= kFewTokens; }
+
 }  // namespace
 
 bool fits_launch(const RotateParams& p, int most_pairs) noexcept {
@@ -61,8 +64,6 @@ Layout layout_of(const RotateParams& p) noexcept {
   if (p.read != p.write) return Layout::kMixed;
   return p.read == Pairing::kHalf ? Layout::kHalf : Layout::kNeighbours;
 }
-
-bool has_few_tokens(const RotateParams& p) noexcept { return p.batch * p.tokens <= kFewTokens; }
 
 Shape make_shape(const RotateParams& p, int units, int heads, int most_threads, int shares,
                  int tokens) noexcept {

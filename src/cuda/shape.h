@@ -31,9 +31,6 @@ bool fits_launch(const RotateParams& p, int most_pairs) noexcept;
 
 Layout layout_of(const RotateParams& p) noexcept;
 
-/// So few tokens that each is worth several blocks.
-bool has_few_tokens(const RotateParams& p) noexcept;
-
 /// `heads` of a thread, at most `most_threads` in a block. `shares` of the heads and `tokens` of a
 /// block are wishes: more shares and fewer tokens where the block would be too large, more tokens
 /// where it would be too small.

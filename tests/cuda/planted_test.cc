@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device_memory.h"
+#include "cuda/planted_race.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -24,6 +25,10 @@ void rotate_on_memory_of(std::int64_t tokens) {
 
 TEST(CudaPlanted, DISABLED_OutOfBounds) { rotate_on_memory_of(3); }
 TEST(CudaPlanted, DISABLED_Uninitialised) { rotate_on_memory_of(4); }
+TEST(CudaPlanted, DISABLED_Race) {
+  const DeviceMemory memory(64 * sizeof(int));
+  race_in_shared_memory(reinterpret_cast<int*>(memory.data()));
+}
 
 }  // namespace
 }  // namespace rotary

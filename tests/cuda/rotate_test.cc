@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "cuda/device_memory.h"
@@ -24,7 +25,12 @@ void on_gpu(Experiment& e) {
   if (in) e.in()->restore(in->downloaded());
 }
 
-class CudaRotate : public testing::TestWithParam<TableParam> {};
+/// Counts the cases and says so in the end: scripts/gpu.sh reads it.
+class CudaRotate : public testing::TestWithParam<TableParam> {
+ protected:
+  static void TearDownTestSuite() { std::printf("big table: %d cases\n", cases_); }
+  static inline int cases_ = 0;
+};
 
 TEST_P(CudaRotate, HasTheBitsOfTheCpu) {
   const auto [dtype, layout] = GetParam();
@@ -32,6 +38,7 @@ TEST_P(CudaRotate, HasTheBitsOfTheCpu) {
     for (const auto& experiment : group) {
       ASSERT_TRUE(experiment->run(on_cpu));
       ASSERT_TRUE(experiment->run(on_gpu, Match::kBitsUnlessGrowing));
+      ++cases_;
     }
   });
 }

@@ -22,13 +22,17 @@ __device__ __forceinline__ void let_next_launch_begin() {
 #endif
 }
 
+/// Which blocks bring all their lines into the second-level cache before their threads load any:
+/// none, the first ones of a launch that overlaps the one before, all.
+enum class Prefetch : std::uint8_t { kNone, kFirst, kAll };
+
 /// How a kernel is built: heads of a thread, whether they follow each other, most threads of a
-/// block, blocks that a multiprocessor must have room for (which bounds the registers), and whether
-/// a block brings all its lines into the second-level cache before its threads load any.
+/// block, blocks that a multiprocessor must have room for (which bounds the registers), and which
+/// blocks prefetch.
 template <int kHeadsOfThread, bool kFollow, int kMostThreads, int kLeastBlocks,
-          bool kPrefetchesLines = false>
+          Prefetch kWhich = Prefetch::kNone>
 struct Build {
-  static constexpr bool kPrefetches = kPrefetchesLines;
+  static constexpr Prefetch kPrefetch = kWhich;
   static constexpr int kHeads = kHeadsOfThread;
   static constexpr int kThreads = kMostThreads;
   static constexpr int kBlocks = kLeastBlocks;
@@ -70,5 +74,10 @@ struct Row {
     }
   }
 };
+
+/// Whether this block is one of the first `count`, which start while the launch before ends.
+__device__ __forceinline__ bool is_among_first(std::uint32_t count) {
+  return blockIdx.y * gridDim.x + blockIdx.x < count && blockIdx.z == 0;
+}
 
 }  // namespace rotary::internal::cuda

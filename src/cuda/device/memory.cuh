@@ -26,6 +26,12 @@ __device__ __forceinline__ Pack<16> load_pack(const void* from) {
   return pack;
 }
 
+__device__ __forceinline__ std::uint32_t load_word(const void* from) {
+  std::uint32_t word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+  return word;
+}
+
 /// Brings the line into the second-level cache. That is no read: what is written to it meanwhile is
 /// seen by the load that follows.
 __device__ __forceinline__ void prefetch_line(const void* from) {

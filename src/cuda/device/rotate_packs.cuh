@@ -76,6 +76,14 @@ __device__ __forceinline__ Char* pack_address(Char* base, std::int32_t packs) {
   return base + static_cast<std::int64_t>(packs) * kBytes;
 }
 
+/// Asks for the lines of a unit: one thread a line, 128 bytes.
+template <class Unit>
+__device__ __forceinline__ void prefetch_unit(const PackParams& p, const char* unit) {
+  if ((reinterpret_cast<std::uintptr_t>(unit) & 127) >= 16) return;
+  prefetch_line(unit);
+  if constexpr (Unit::kPacks == 2) prefetch_line(unit + p.distance);
+}
+
 /// Bytes of 16 bytes as they are written.
 template <class Unit>
 inline constexpr int kOutBytes =
@@ -130,15 +138,12 @@ __global__ void __launch_bounds__(Build::kThreads, Build::kBlocks)
   const std::int32_t in = batch * o.in_batch + token * o.in_token + p.place + x;
   typename Unit::Data data[Build::kHeads];
   if (p.overlaps) let_next_launch_begin();
-  if constexpr (Build::kPrefetches) {
-    // One thread a line: 128 bytes.
+  if (Build::kPrefetch == Prefetch::kAll ||
+      (Build::kPrefetch == Prefetch::kFirst && is_among_first(p.first_blocks))) {
 #pragma unroll
     for (int j = 0; j < Build::kHeads; ++j) {
       if (!inside || head(j) >= o.heads) continue;
-      const char* const unit = pack_address(o.in, in + head(j) * o.in_head);
-      if ((reinterpret_cast<std::uintptr_t>(unit) & 127) >= 16) continue;
-      prefetch_line(unit);
-      if constexpr (Unit::kPacks == 2) prefetch_line(unit + p.distance);
+      prefetch_unit<Unit>(p, pack_address(o.in, in + head(j) * o.in_head));
     }
   }
   wait_for_previous_launch();
