@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--results DIR] [--no-build] [-D<variable>=<value> ...]
+usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--counters] [--results DIR] [--no-build]
+                      [-D<variable>=<value> ...]
 
   --tests        every case of the table-driven test on the GPU, against the double reference and the CPU
                  engine; every other call, graphs, streams, sizes, errors; the example of a decoding graph
@@ -14,21 +15,22 @@ usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--results DIR] [--no-bui
                  every kernel under racecheck
   --bench        random jobs against the CPU engine, then the ladder of kernels against a copy of the same
                  bytes (docs/cuda.md)
-  --results DIR  where <gpu>.json and <gpu>.txt go; bench/results when all three parts are run, otherwise
-                 nowhere
+  --counters     hardware counters of single launches, by ncu
+  --results DIR  where <gpu>.json and <gpu>.txt go; bench/results when all parts are run, otherwise nowhere
   --no-build     takes what build/gpu holds
   -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps
 
-None of the three named: all of them. Ends with the number of parts that failed; 0 is good.
+None of the four named: all of them. Ends with the number of parts that failed; 0 is good.
 END
 }
 
-tests=0 sanitize=0 bench=0 build=1 results='' definitions=()
+tests=0 sanitize=0 bench=0 counters=0 build=1 results='' definitions=()
 while (($#)); do
   case $1 in
     --tests) tests=1 ;;
     --sanitize) sanitize=1 ;;
     --bench) bench=1 ;;
+    --counters) counters=1 ;;
     --no-build) build=0 ;;
     --results)
       results=${2:?--results needs a folder}
@@ -46,8 +48,8 @@ while (($#)); do
   esac
   shift
 done
-((tests + sanitize + bench)) || tests=1 sanitize=1 bench=1
-((tests + sanitize + bench < 3)) || results=${results:-bench/results}
+((tests + sanitize + bench + counters)) || tests=1 sanitize=1 bench=1 counters=1
+((tests + sanitize + bench + counters < 4)) || results=${results:-bench/results}
 
 bin=build/gpu/bin
 log=build/gpu/logs
@@ -70,18 +72,20 @@ need() {
 # Everything but tensors of gigabytes, a planted error of the API, and three of four types of the big table;
 # and, for racecheck, which takes far longer, what starts every kernel: all types, packs and odd heads, positions
 # in every form, tables, gradients, 8 bits, large heads, overlapping launches.
-most='-*CudaRotate.*/float*:CudaHuge.*:CudaRefused.AStreamThatTakesNothing:CudaC.ErrorsOfTheDevice'
+most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeAmounts.*:CudaRefused.AStreamThatTakesNothing:CudaC.ErrorsOfTheDevice'
 subset='*CudaCalls.SixteenOperands/*:*CudaCalls.MemoryThatEndsWithTheView/*'
 subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryForm/float64'
 subset+=':*CudaTable.NoRowIsNan/*:*CudaFloat8.BesideOthersAndByTable/*:*CudaFloat8.RoundsToTheNearest/*'
 subset+=':CudaGraph.ChainsThatOverlap:CudaGraph.StreamsAndThreads:CudaGradient.OnlyWhatIsWanted'
 subset+=':CudaLarge.TablesOfManyPairs:*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
+subset+=':*CudaLargeHeads.FromPairingToPairingInPlace/float64:*CudaAmounts.ManyShortTokens/bfloat16'
 
 build_all() {
   local targets=()
   ((tests)) && targets+=(rotary_example_decode_graph)
   ((tests + sanitize)) && targets+=(cuda_tests)
-  ((bench)) && targets+=(cuda_check cuda_ladder)
+  ((bench)) && targets+=(cuda_check)
+  ((bench + counters)) && targets+=(cuda_ladder)
   say "Build: ${targets[*]}"
   cmake --preset default -B build/gpu -DROTARY_CUDA=ON -DROTARY_GPU_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES=native \
     -DROTARY_BUILD_TOOLS=OFF -DROTARY_INSTALL=OFF "${definitions[@]}" >"$log/configure.log" 2>&1 ||
@@ -92,14 +96,15 @@ build_all() {
 
 run_tests() {
   say "Tests"
-  local start=$SECONDS status=passed calls replays
+  local start=$SECONDS status=passed last=build/gpu/Testing/Temporary/LastTest.log cases calls replays
   ctest --test-dir build/gpu -L gpu -j 3 --no-tests=error --output-on-failure 2>&1 | tee "$log/tests.txt" |
     grep -v '^ *Start ' || status=failed
   [[ $status == passed ]] || fail "tests"
-  note "tests, 86016 cases of the big table among them: $status in $((SECONDS - start)) s"
-  parts+=("\"tests\": {\"result\": \"$status\", \"table_cases\": 86016, \"seconds\": $((SECONDS - start))}")
-  calls=$(sed -n 's/^calls *\([0-9.]*\) us a step.*/\1/p' build/gpu/Testing/Temporary/LastTest.log)
-  replays=$(sed -n 's/^replays *\([0-9.]*\) us a step.*/\1/p' build/gpu/Testing/Temporary/LastTest.log)
+  cases=$(sed -n 's/^big table: \([0-9]*\) cases.*/\1/p' "$last")
+  note "tests, ${cases:=0} cases of the big table among them: $status in $((SECONDS - start)) s"
+  parts+=("\"tests\": {\"result\": \"$status\", \"table_cases\": $cases, \"seconds\": $((SECONDS - start))}")
+  calls=$(sed -n 's/^calls *\([0-9.]*\) us a step.*/\1/p' "$last")
+  replays=$(sed -n 's/^replays *\([0-9.]*\) us a step.*/\1/p' "$last")
   [[ -n $calls && -n $replays ]] || return 0
   note "decoding step of 32 layers and 16 sequences, waited for by the host: calls $calls us, a graph $replays us"
   parts+=("\"decode_step\": {\"calls_us\": $calls, \"graph_us\": $replays}")
@@ -108,13 +113,14 @@ run_tests() {
 # A tool that finds nothing may be one that looks at nothing: it must find what is planted.
 finds_planted() {
   ! compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/cuda_tests" --gtest_also_run_disabled_tests \
-    "--gtest_filter=CudaPlanted.*$2" >"$log/planted-$1.txt" 2>&1 && grep -q 'ERROR SUMMARY: [1-9]' "$log/planted-$1.txt"
+    "--gtest_filter=CudaPlanted.*$2" >"$log/planted-$1.txt" 2>&1 && grep -q 'SUMMARY: [1-9]' "$log/planted-$1.txt"
 }
 
 run_sanitizers() {
   local tool filter status start list=()
   finds_planted memcheck OutOfBounds || fail "memcheck does not find a planted access out of bounds"
   finds_planted initcheck Uninitialised || fail "initcheck does not find a planted read of nothing"
+  finds_planted racecheck Race || fail "racecheck does not find a planted race"
   for tool in memcheck racecheck initcheck; do
     say "compute-sanitizer $tool"
     status=passed
@@ -140,9 +146,20 @@ run_bench() {
   say "The ladder"
   "$bin/cuda_ladder" "$log/ladder.jsonl" | tee "$log/ladder.txt" || fail "ladder"
   parts+=("\"bench\": [
-$(sed '$!s/$/,/; s/^/    /' "$log/ladder.jsonl")
+$(list_of "$log/ladder.jsonl")
   ]")
 }
+
+run_counters() {
+  say "Counters"
+  python3 bench/cuda/counters.py "$bin/cuda_ladder" "$log/counters.jsonl" | tee "$log/counters.txt" || fail "counters"
+  parts+=("\"counters\": [
+$(list_of "$log/counters.jsonl")
+  ]")
+}
+
+# Lines of JSON as a list.
+list_of() { sed '$!s/$/,/; s/^/    /' "$1"; }
 
 join() {
   local IFS=,
@@ -165,6 +182,7 @@ write_results() {
     printf '\n}\n'
   } >"$results/$name.json"
   ((bench == 0)) || text+=("$log/check.txt" "$log/ladder.txt")
+  ((counters == 0)) || text+=("$log/counters.txt")
   cat "${text[@]}" >"$results/$name.txt"
   echo "Kept: $results/$name.json and $results/$name.txt"
 }
@@ -172,12 +190,14 @@ write_results() {
 need nvidia-smi "this wants a machine with a GPU"
 need nvcc "this wants the CUDA toolkit"
 ((sanitize == 0)) || need compute-sanitizer "it comes with the CUDA toolkit"
+((counters == 0)) || need python3 "it reads what ncu says"
 mkdir -p "$log"
 : >"$log/notes.txt"
 ((build == 0)) || build_all
 ((tests == 0)) || run_tests
 ((sanitize == 0)) || run_sanitizers
 ((bench == 0)) || run_bench
+((counters == 0)) || run_counters
 [[ -z $results ]] || write_results
 printf '\n%s (%d s)\n' "$( ((failed)) && echo "$failed parts failed, see above." || echo "All parts passed.")" "$SECONDS"
 exit "$failed"

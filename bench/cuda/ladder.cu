@@ -88,7 +88,7 @@ class Ladder {
     ladder::RopeRows(memory_, clock_, copy_rate()).print(workloads_);
   }
 
-  /// Between cudaProfilerStart and cudaProfilerStop; a line is a name and the bytes of q and k.
+  /// Between cudaProfilerStart and cudaProfilerStop.
   void run_counters() {
     for (const auto& [workload, mode] : {std::pair{0, 0}, {1, 1}, {3, 0}, {3, 1}, {4, 0}}) {
       const Workload& w = workloads_[static_cast<std::size_t>(workload)];
@@ -118,8 +118,7 @@ class Ladder {
       if (profiles) check(cudaProfilerStop(), "profiler");
     }
     const std::string tokens = ids == nullptr ? "" : " " + std::to_string(w.tokens) + " tokens";
-    std::printf("%s%s, %s\t%lld\n", w.name.c_str(), tokens.c_str(), mode.name,
-                static_cast<long long>(2 * w.bytes()));
+    std::printf("%s%s, %s\n", w.name.c_str(), tokens.c_str(), mode.name);
   }
 
   static int calls_for(const Workload& w, double ms) {
