@@ -1,4 +1,5 @@
-# Installs the build tree, then builds and runs consumer/ against it and the LibTorch it was made for.
+# Installs the build tree, then builds and runs consumer/ against it and the LibTorch it was made for;
+# PYTHON exchanges weights with it (its environment names the operators).
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed)
   if(failed)
@@ -13,3 +14,6 @@ run("${CMAKE_COMMAND}" -S "${SOURCE}/tests/torch/consumer" -B "${WORK}/build" -G
     "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DTorch_DIR=${TORCH}")
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
 run("${WORK}/build/consumer")
+run("${PYTHON}" "${SOURCE}/tests/torch/consumer/exchange.py" write "${WORK}/from_python.pt")
+run("${WORK}/build/attention" "${WORK}/from_python.pt" "${WORK}/to_python.pt")
+run("${PYTHON}" "${SOURCE}/tests/torch/consumer/exchange.py" check "${WORK}/to_python.pt")
