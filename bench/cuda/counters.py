@@ -3,8 +3,9 @@
     python3 counters.py <cuda_ladder> <file for JSON>
 
 Clocks and caches are left as they are, and launches are not first ones. A warp's life is the number
-of instructions it issues times the cycles from one to the next; it waits for memory while the next
-one needs what a load has not brought yet.
+of instructions it issues times the cycles from one to the next. In between it waits: for what a load
+has not brought yet (memory), for its instructions to come in (code), for the constant cache that
+parameters are read through (parameters), for other warps (barrier).
 """
 
 import csv
@@ -18,7 +19,13 @@ import sys
 import tempfile
 
 LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
-WAITS = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+WAITS = {
+    "waits_memory_percent": STALL.format("long_scoreboard"),
+    "waits_code_percent": STALL.format("no_instruction"),
+    "waits_parameters_percent": STALL.format("imc_miss"),
+    "waits_barrier_percent": STALL.format("barrier"),
+}
 DIRECT = {
     "memory_percent": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "warps_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -33,7 +40,7 @@ METRICS = [
     "smsp__warps_launched.sum",
     "smsp__inst_executed.sum",
     LATENCY,
-    WAITS,
+    *WAITS.values(),
     *DIRECT.values(),
 ]
 HEADINGS = {
@@ -44,8 +51,11 @@ HEADINGS = {
     "sm_percent": "SMs %",
     "warps_percent": "warps %",
     "issue_percent": "issue %",
-    "warp_cycles": "a warp's cycles",
-    "waits_percent": "waits %",
+    "warp_cycles": "warp cycles",
+    "waits_memory_percent": "memory %",
+    "waits_code_percent": "code %",
+    "waits_parameters_percent": "parameters %",
+    "waits_barrier_percent": "barrier %",
 }
 
 
@@ -87,9 +97,9 @@ def figures_of(m: dict[str, float]) -> dict[str, float]:
         "written_mb": m["dram__bytes_write.sum"] / 1e6,
         "sm_percent": 100 * m["sm__cycles_active.avg"] / m["sm__cycles_elapsed.max"],
         "warp_cycles": m[LATENCY] * m["smsp__inst_executed.sum"] / m["smsp__warps_launched.sum"],
-        "waits_percent": 100 * m[WAITS] / m[LATENCY],
     }
     figures |= {name: m[metric] for name, metric in DIRECT.items()}
+    figures |= {name: 100 * m[metric] / m[LATENCY] for name, metric in WAITS.items()}
     return {name: round(value, 2) for name, value in figures.items()}
 
 
@@ -97,7 +107,7 @@ def main() -> None:
     names, launches = profile(sys.argv[1])
     if not names or len(names) != len(launches):
         sys.exit(f"counters.py: {len(names)} launches, counters of {len(launches)}")
-    print("\nCounters of one launch, by ncu")
+    print("\nCounters of one launch, by ncu; of a warp's cycles, what it waits for")
     print(" " * 34 + "".join(f"{h:>{len(h) + 2}}" for h in HEADINGS.values()))
     with open(sys.argv[2], "w") as lines:
         for name, launch in zip(names, launches, strict=True):
