@@ -3,9 +3,9 @@
     python3 counters.py <cuda_ladder> <file for JSON>
 
 Clocks and caches are left as they are, and launches are not first ones. A warp's life is the number
-of instructions it issues times the cycles from one to the next. In between it waits: for what a load
-has not brought yet (memory), for its instructions to come in (code), for the constant cache that
-parameters are read through (parameters), for other warps (barrier).
+of instructions it issues times the cycles from one to the next. In between it waits: for what a
+load has not brought yet (memory), for its instructions to come in (code), for the constant cache
+that parameters are read through (parameters), for other warps (barrier).
 """
 
 import csv
