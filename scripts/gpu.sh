@@ -69,10 +69,12 @@ need() {
   }
 }
 
-# Everything but tensors of gigabytes, a planted error of the API, and three of four types of the big table;
+# Everything but tensors of gigabytes, a planted error of the API, three of four types of the big table, and two of
+# the heads of 100,000 elements;
 # and, for racecheck, which takes far longer, what starts every kernel: all types, packs and odd heads, positions
 # in every form, tables, gradients, 8 bits, large heads, overlapping launches.
 most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeAmounts.*:CudaRefused.AStreamThatTakesNothing:CudaC.ErrorsOfTheDevice'
+most+=':*CudaLargeHeads.FromPairingToPairingInPlace/*16'
 subset='*CudaCalls.SixteenOperands/*:*CudaCalls.MemoryThatEndsWithTheView/*'
 subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryForm/float64'
 subset+=':*CudaTable.NoRowIsNan/*:*CudaFloat8.BesideOthersAndByTable/*:*CudaFloat8.RoundsToTheNearest/*'
