@@ -23,14 +23,12 @@ def phi(x: Tensor, feature_map: str, projection: Tensor | None, *, key: bool, ca
     if feature_map == "relu":
         return x.clamp_min(0.0)
     small = x / x.shape[-1] ** 0.25
-    rows = []
-    for w in projection.double():  # one feature at a time
-        rows.append((small * w).sum(-1) - (small * small).sum(-1) / 2)
-    h = torch.stack(rows, -1)
+    h = torch.stack([(small * w).sum(-1) for w in projection.double()], -1)
     if not key:
-        h = h - h.amax(-1, keepdim=True)
-    elif not causal:
-        h = h - h.amax((-2, -1), keepdim=True)
+        c = h.amax(-1, keepdim=True)
+    else:
+        c = 0.0 * h if causal else h.amax((-2, -1), keepdim=True)
+    h = h - (small * small).sum(-1, keepdim=True) / 2 - c.detach()
     return (h.exp() + 1e-4) / len(projection) ** 0.5
 
 

@@ -11,6 +11,7 @@
 
 #include "linear_attention/check.h"
 #include "linear_attention/features.h"
+#include "linear_attention/rows.h"
 #include "linear_attention/sums.h"
 #include "rotary/torch_linear_attention.h"
 #include "rotation/turn.h"
@@ -76,8 +77,8 @@ Terms make_terms(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   switch (o.variant) {
     case LinearVariant::kCosine: {
       const auto [rq, rk] = turn(o, q, k);
-      t.a = t.c = unit_vectors(rq);
-      t.b = t.e = masked(unit_vectors(rk));
+      t.a = t.c = call_unit_vectors(rq);
+      t.b = t.e = masked(call_unit_vectors(rk));
       t.one = true;
       break;
     }

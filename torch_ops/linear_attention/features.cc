@@ -5,16 +5,13 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
-#include <mutex>
 
+#include "linear_attention/rows.h"
 #include "linear_attention/sums.h"
-#include "linear_attention/sums_device.h"
-#include "rotation/node.h"
 
 namespace rotary::torch {
 namespace {
@@ -26,12 +23,12 @@ at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOpti
   const at::Tensor w = options.projection->to(wide);
   const double head_dim = static_cast<double>(w.size(1));
   const at::Tensor scaled = x.to(wide) * std::pow(head_dim, -0.25);
-  at::Tensor exponents =
-      at::matmul(scaled, w.transpose(0, 1)) - scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
+  const at::Tensor projected = at::matmul(scaled, w.transpose(0, 1));
+  at::Tensor exponents = projected - scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
   if (side == Side::kQuery) {
-    exponents = exponents - exponents.detach().amax({-1}, /*keepdim=*/true);
+    exponents = exponents - projected.detach().amax({-1}, /*keepdim=*/true);
   } else if (!options.causal) {
-    exponents = exponents - exponents.detach().amax({-2, -1}, /*keepdim=*/true);
+    exponents = exponents - projected.detach().amax({-2, -1}, /*keepdim=*/true);
   }
   const at::Tensor features =
       (exponents.exp() + kFavorEpsilon) * std::pow(static_cast<double>(w.size(0)), -0.5);
@@ -39,63 +36,7 @@ at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOpti
   return x.scalar_type() == at::kHalf ? features : features.to(x.scalar_type());
 }
 
-// ---- elu(x) + 1, without the cancellation of elu(x) ---------------------------------------------
-
-at::Tensor elu_plus_one_cpu(const at::Tensor& x) {
-  const at::Tensor from = x.contiguous();
-  return at::exp(at::clamp_max(from, 0)).add_(at::clamp_min(from, 0));
-}
-
-at::Tensor elu_plus_one_cuda(const at::Tensor& x) {
-  const at::Tensor from = dense(x);
-  const at::Tensor out = at::empty_like(from);
-  elu_plus_one_into(from, out);
-  return out;
-}
-
-at::Tensor elu_plus_one_meta(const at::Tensor& x) {
-  return at::empty_symint(x.sym_sizes(), x.options());
-}
-
-struct EluBackward : ::torch::autograd::Node {
-  Saved x{};
-
-  std::string name() const override { return "Rotary_elu_plus_one_Backward"; }
-  void release_variables() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    x.release();
-  }
-  ::torch::autograd::variable_list apply(::torch::autograd::variable_list&& grads) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!grads[0].defined()) return {at::Tensor()};
-    return {at::elu_backward(grads[0], 1, 1, 1, /*is_result=*/false, x.get(0))};
-  }
-};
-
-at::Tensor elu_plus_one(const at::Tensor& x) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(x), "[elu_plus_one] has no forward-mode derivative");
-  at::Tensor out;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    out = call_elu_plus_one(x);
-  }
-  if (::torch::autograd::compute_requires_grad(x)) {
-    auto node = make_node<EluBackward>();
-    node->set_next_edges(::torch::autograd::collect_next_edges(x));
-    node->x.add(x);
-    ::torch::autograd::set_history(out, node);
-  }
-  return out;
-}
-
 }  // namespace
-
-at::Tensor call_elu_plus_one(const at::Tensor& x) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("rotary::elu_plus_one", "")
-                                 .typed<at::Tensor(const at::Tensor&)>();
-  return handle.call(x);
-}
 
 at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
   switch (options.feature_map) {
@@ -107,12 +48,6 @@ at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions
       break;
   }
   return favor_features(x, side, options);
-}
-
-at::Tensor unit_vectors(const at::Tensor& x) {
-  const at::Tensor wide = x.to(wide_type(x.scalar_type()));
-  const at::Tensor squares = wide.square().sum(-1, /*keepdim=*/true);
-  return (wide * squares.clamp_min(1e-24).rsqrt()).to(x.scalar_type());
 }
 
 at::Tensor orthogonal_features(std::int64_t features, std::int64_t head_dim,
@@ -140,14 +75,9 @@ std::int64_t default_features(std::int64_t head_dim) {
 }  // namespace rotary::torch
 
 TORCH_LIBRARY_FRAGMENT(rotary, m) {
-  m.def("elu_plus_one(Tensor x) -> Tensor", {at::Tag::pt2_compliant_tag});
   m.def("orthogonal_features(int features, int head_dim, *, Generator? generator=None) -> Tensor",
         {at::Tag::nondeterministic_seeded});
 }
-TORCH_LIBRARY_IMPL(rotary, CPU, m) { m.impl("elu_plus_one", rotary::torch::elu_plus_one_cpu); }
-TORCH_LIBRARY_IMPL(rotary, CUDA, m) { m.impl("elu_plus_one", rotary::torch::elu_plus_one_cuda); }
-TORCH_LIBRARY_IMPL(rotary, Meta, m) { m.impl("elu_plus_one", rotary::torch::elu_plus_one_meta); }
-TORCH_LIBRARY_IMPL(rotary, Autograd, m) { m.impl("elu_plus_one", rotary::torch::elu_plus_one); }
 TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) {
   m.impl("orthogonal_features", rotary::torch::orthogonal_features);
 }

@@ -15,15 +15,10 @@ enum class Side { kQuery, kKey };
 /// phi(x) of [.., tokens, head_dim]: as wide as x, or FAVOR+ [.., tokens, features].
 ///
 /// FAVOR+: phi(x) = (exp(w . x' - |x'|^2 / 2 - c) + 1e-4) / sqrt(features), x' = x head_dim^(-1/4),
-/// for every row w of the projection. The stabiliser c is, for a query, its largest exponent; for
-/// keys that of all tokens of the head. Where it is causal keys have c = 0, since a maximum over
-/// tokens would look ahead; exponents are at most |w|^2 / 2.
+/// for every row w of the projection. The stabiliser c, a constant to derivatives, is the largest
+/// w . x': of a query its own, of keys that of all tokens of the head, as in the authors' code.
+/// Where it is causal keys have c = 0, since a maximum over tokens would look ahead; their
+/// exponents are at most |w|^2 / 2, about head_dim / 2.
 at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions& options);
-
-/// x / |x|, and 0 for 0.
-at::Tensor unit_vectors(const at::Tensor& x);
-
-/// torch.ops.rotary.elu_plus_one: x + 1 above 0, else exp(x), rounded once.
-at::Tensor call_elu_plus_one(const at::Tensor& x);
 
 }  // namespace rotary::torch

@@ -37,8 +37,8 @@ __device__ std::uint32_t pack<__half>(float low, float high) {
   return reinterpret_cast<const std::uint32_t&>(both);
 }
 
-/// c [16, 8] += a [16, 16] b [16, 8]. With g = lane / 4 and t = lane % 4 a thread holds of c the rows
-/// g (c0, c1) and g + 8 (c2, c3), columns 2t and 2t + 1.
+/// c [16, 8] += a [16, 16] b [16, 8]. With g = lane / 4 and t = lane % 4 a thread holds of c the
+/// rows g (c0, c1) and g + 8 (c2, c3), columns 2t and 2t + 1.
 template <typename T>
 __device__ void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                          std::uint32_t b1);

@@ -55,9 +55,7 @@ void check_ordered(const char* function, Direction direction) {
 }
 
 /// [rows, tokens, width] without gaps.
-at::Tensor as_rows(const at::Tensor& x) {
-  return x.contiguous().view({-1, x.size(-2), x.size(-1)});
-}
+at::Tensor as_rows(const at::Tensor& x) { return dense(x).view({-1, x.size(-2), x.size(-1)}); }
 at::Tensor rows_of_factors(const at::Tensor& factors) {
   return factors.contiguous().view({-1, factors.size(-1)});
 }

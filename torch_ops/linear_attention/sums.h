@@ -4,9 +4,9 @@
 // The three sums that linear attention is made of. With j <= i (causal), j >= i (reverse) or every
 // j (all):
 //
-//   linear_product  out_i = scale_i sum_j (x_i . y_j) w_j      x [.., n, K]  y [.., m, K]  w [.., m, E]
-//   linear_dot      out_i = x_i . sum_j y_j                    x, y [.., n, K]
-//   linear_sum      out_i = scale_i sum_j weight_j x_j         x [.., n, K]
+//   linear_product  out_i = scale_i sum_j (x_i . y_j) w_j    x [.., n, K], y [.., m, K], w [.., m, E]
+//   linear_dot      out_i = x_i . sum_j y_j                  x, y [.., n, K]
+//   linear_sum      out_i = scale_i sum_j weight_j x_j       x [.., n, K]
 //
 // All cost O(n). Their derivatives are the same sums, turned around: so each is an operator whose
 // way back calls the others, and derivatives of any order exist.
@@ -44,8 +44,8 @@ constexpr at::ScalarType wide_type(at::ScalarType type) noexcept {
 }
 
 /// The operators, through the dispatcher. `scale` and `weight` are [.., n], of the wide type.
-/// linear_product has the type of its tensors, rounded once; linear_dot is wide. The latter two know
-/// no kAll: sum(), of PyTorch, does that.
+/// linear_product has the type of its tensors, rounded once; linear_dot is wide. The latter two
+/// know no kAll: sum(), of PyTorch, does that.
 at::Tensor call_linear_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
                                const std::optional<at::Tensor>& scale, Direction direction);
 at::Tensor call_linear_dot(const at::Tensor& x, const at::Tensor& y, Direction direction);

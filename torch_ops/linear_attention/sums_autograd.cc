@@ -4,14 +4,15 @@
 // Derivatives of the sums: sums again, over the transposed relation.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/library.h>
 
 #include <mutex>
+#include <utility>
 
+#include "linear_attention/rows.h"
 #include "linear_attention/sums.h"
 #include "rotation/node.h"
 
@@ -29,21 +30,9 @@ void refuse_tangents(const char* function, std::initializer_list<OptionalTensor>
   }
 }
 
-/// rows [.., n, E] times factors [.., n], in the type of rows, rounded once.
-at::Tensor scale_rows(const at::Tensor& rows, const OptionalTensor& factors) {
-  if (!factors.has_value()) return rows;
-  const at::Tensor column = factors->unsqueeze(-1);
-  if (rows.scalar_type() == column.scalar_type() || at::GradMode::is_enabled()) {
-    return at::mul(rows, column).to(rows.scalar_type());
-  }
-  at::Tensor result = at::empty_like(rows);
-  return at::mul_out(result, rows, column);
-}
-
 /// a_i . b_i, wide.
 at::Tensor row_dots(const at::Tensor& a, const at::Tensor& b) {
-  const at::ScalarType wide = wide_type(a.scalar_type());
-  return at::sum(at::mul(a.to(wide), b), {-1});
+  return at::sum(at::mul(a.to(wide_type(a.scalar_type())), b), {-1});
 }
 
 /// Backward of out_i = scale_i sum_j (x_i . y_j) w_j, with h_i = scale_i g_i:
@@ -64,6 +53,16 @@ struct ProductBackward : ::torch::autograd::Node {
     out.reset_data();
   }
 
+  /// h, and g_i . out_i where somebody asks for the gradient of scale.
+  std::pair<at::Tensor, at::Tensor> scale_rows(const at::Tensor& g, const at::Tensor& factors) {
+    if (!task_should_compute_output(3)) {
+      return {at::mul(g, factors.unsqueeze(-1)).to(g.scalar_type()), at::Tensor()};
+    }
+    const at::Tensor result = out.unpack(getptr());
+    if (!at::GradMode::is_enabled()) return call_scaled_rows_and_dots(g, result, factors);
+    return {at::mul(g, factors.unsqueeze(-1)).to(g.scalar_type()), row_dots(g, result)};
+  }
+
   variable_list apply(variable_list&& grads) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     variable_list results(4);
@@ -77,17 +76,17 @@ struct ProductBackward : ::torch::autograd::Node {
     if (task_should_compute_output(0)) {
       results[0] = call_linear_product(g, w, y, factors, direction);
     }
-    if (task_should_compute_output({{1, 3}})) {
-      const at::Tensor h = scale_rows(g, factors);
-      if (task_should_compute_output(1)) {
-        results[1] = call_linear_product(w, h, x, std::nullopt, back);
-      }
-      if (task_should_compute_output(2)) {
-        results[2] = call_linear_product(y, x, h, std::nullopt, back);
-      }
+    at::Tensor h = g;
+    if (factors.has_value()) {
+      at::Tensor dots;
+      std::tie(h, dots) = scale_rows(g, *factors);
+      if (dots.defined()) results[3] = dots / *factors;
     }
-    if (factors.has_value() && task_should_compute_output(3)) {
-      results[3] = row_dots(g, out.unpack(getptr())) / *factors;
+    if (task_should_compute_output(1)) {
+      results[1] = call_linear_product(w, h, x, std::nullopt, back);
+    }
+    if (task_should_compute_output(2)) {
+      results[2] = call_linear_product(y, x, h, std::nullopt, back);
     }
     return results;
   }

@@ -45,6 +45,15 @@ int launch_sum(const void* x, const void* weight, const void* scale, const void*
 /// out = x + 1 above 0, else exp(x); `count` elements.
 int launch_elu_plus_one(const void* x, void* out, Type type, std::int64_t count, void* stream);
 
+/// Rows of x [rows, width] at length 1, or with g the gradient of x where that of the result is g.
+int launch_unit_vectors(const void* x, const void* g, void* out, Type type, std::int64_t rows,
+                        std::int64_t width, void* stream);
+
+/// scaled_i = scale_i a_i and dots_i = a_i . b_i (wide) of [rows, width].
+int launch_scaled_rows_and_dots(const void* a, const void* b, const void* scale, void* scaled,
+                                void* dots, Type type, std::int64_t rows, std::int64_t width,
+                                void* stream);
+
 /// Whether linear_product has a kernel on tensor cores: 16-bit, 64 or 128 features
 /// and as many values.
 constexpr bool has_product(Type type, std::int64_t features, std::int64_t values) {

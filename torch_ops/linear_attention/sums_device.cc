@@ -256,6 +256,22 @@ void elu_plus_one_into(const at::Tensor& x, const at::Tensor& out) {
                                   x.numel(), stream_for(x)));
 }
 
+void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tensor& out) {
+  if (x.numel() == 0) return;
+  check(cuda::launch_unit_vectors(x.const_data_ptr(), g.defined() ? g.const_data_ptr() : nullptr,
+                                  out.data_ptr(), type_of(x.scalar_type()), x.numel() / x.size(-1),
+                                  x.size(-1), stream_for(x)));
+}
+
+void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
+                               const at::Tensor& scaled, const at::Tensor& dots) {
+  if (a.numel() == 0) return;
+  check(cuda::launch_scaled_rows_and_dots(a.const_data_ptr(), b.const_data_ptr(),
+                                          scale.const_data_ptr(), scaled.data_ptr(),
+                                          dots.data_ptr(), type_of(a.scalar_type()),
+                                          a.numel() / a.size(-1), a.size(-1), stream_for(a)));
+}
+
 bool has_product_kernel(const at::Tensor& x, const at::Tensor& w) {
   return x.is_cuda() && cuda::has_product(type_of(x.scalar_type()), x.size(-1), w.size(-1));
 }
@@ -295,6 +311,11 @@ at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at:
 #else
 
 void elu_plus_one_into(const at::Tensor&, const at::Tensor&) { refuse_cuda(); }
+void unit_vectors_into(const at::Tensor&, const at::Tensor&, const at::Tensor&) { refuse_cuda(); }
+void scaled_rows_and_dots_into(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, const at::Tensor&) {
+  refuse_cuda();
+}
 bool has_product_kernel(const at::Tensor&, const at::Tensor&) { return false; }
 at::Tensor product_by_kernel(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                              const OptionalTensor&, bool) {

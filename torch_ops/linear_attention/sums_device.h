@@ -11,8 +11,8 @@
 
 namespace rotary::torch {
 
-/// states [rows, count, size], wide, in place: each becomes the sum of those before it, or in reverse
-/// of those behind it.
+/// states [rows, count, size], wide, in place: each becomes the sum of those before it, or in
+/// reverse of those behind it.
 void exclusive_scan_(const at::Tensor& states, bool reverse);
 
 /// out [rows, tokens] of x and y [rows, tokens, features].
@@ -25,8 +25,11 @@ void sum_along(const at::Tensor& x, const std::optional<at::Tensor>& weight,
 /// Without gaps, from an address that is a multiple of 16: a copy where x is not so.
 at::Tensor dense(const at::Tensor& x);
 
-/// CUDA only: out = elu(x) + 1 of dense tensors.
+/// CUDA only, of dense tensors; see sums_cuda.h.
 void elu_plus_one_into(const at::Tensor& x, const at::Tensor& out);
+void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tensor& out);
+void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
+                               const at::Tensor& scaled, const at::Tensor& dots);
 
 /// CUDA, 16-bit, as many values as features, 64 or 128 of them.
 bool has_product_kernel(const at::Tensor& x, const at::Tensor& w);

@@ -11,8 +11,8 @@
 /// Time and memory are O(tokens): sums over keys come first, products with queries after. Tensors
 /// are [batch, heads, tokens, head_dim] in float32, float64, bfloat16 or float16; sums are held in
 /// float32, for float64 in float64. Gradients of any order; no forward mode. c10::ValueError says
-/// what does not fit. The same operators are torch.ops.rotary.* in Python, and the module has a twin
-/// there, rotary.torch.LinearAttention, with the same names of parameters.
+/// what does not fit. The same operators are torch.ops.rotary.* in Python, and the module has a
+/// twin there, rotary.torch.LinearAttention, with the same names of parameters.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -79,8 +79,8 @@ at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
 struct LinearState {
   /// [batch, kv_heads, F, value_dim]: sum of R phi(k) v^T. kCosine: one more row, the sum of v.
   at::Tensor kv{};
-  /// [batch, kv_heads, F]: sum of the denominator's keys. kCosine: and their number; kRotated: those
-  /// of D, then those of its guard.
+  /// [batch, kv_heads, F]: sum of the denominator's keys. kCosine: and their number; kRotated:
+  /// those of D, then those of its guard.
   at::Tensor k{};
   std::int64_t tokens = 0;
 };
@@ -91,8 +91,8 @@ struct LinearState {
 at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          LinearState& state, LinearAttendOptions options);
 
-/// FAVOR+'s projection [features, head_dim], float32: blocks of head_dim orthogonal directions, each
-/// as long as a Gaussian vector.
+/// FAVOR+'s projection [features, head_dim], float32: blocks of head_dim orthogonal directions,
+/// each as long as a Gaussian vector.
 at::Tensor orthogonal_features(std::int64_t features, std::int64_t head_dim,
                                std::optional<at::Generator> generator = std::nullopt);
 /// head_dim ln(head_dim), up to the next multiple of 16.

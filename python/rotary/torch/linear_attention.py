@@ -1,0 +1,262 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Linear attention with RoPE: a function over queries, keys and values, a state, and a module.
+
+    y = rotary.torch.linear_attend(q, k, v, rope=rope, causal=True)
+    attention = rotary.torch.LinearAttention(512, 8, rope=rope, causal=True)
+
+Time and memory are O(tokens). docs/attention.md has the formulas of the variants. The C++ module
+of rotary/torch_linear_attention.h has the same parameters by the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._library import ops
+from .module import RotaryEmbedding
+from .text import rope_text
+
+VARIANTS = ("numerator", "cosine", "rotated", "before")
+FEATURE_MAPS = ("elu", "relu", "favor")
+
+
+@dataclass
+class LinearState:
+    """The tokens so far, in constant size: float32, for float64 float64. Carries no gradient.
+
+    kv: [batch, kv_heads, F, value_dim], the sum of R phi(k) v^T; "cosine" has one more row.
+    k: [batch, kv_heads, ..], the sums of the denominator.
+    """
+
+    kv: Tensor | None = None
+    k: Tensor | None = None
+    tokens: int = 0
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row b becomes what row rows[b] was: beam search."""
+        if self.kv is not None and self.k is not None:
+            self.kv, self.k = self.kv[rows], self.k[rows]
+
+
+def _text(rope: Any) -> str:
+    return "" if rope is None else rope_text(rope)
+
+
+def linear_attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rope: Any = None,
+    variant: str = "numerator",
+    feature_map: str = "elu",
+    projection: Tensor | None = None,
+    causal: bool = False,
+    padding: Tensor | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
+    first: int = 0,
+    cu_seqlens: Tensor | None = None,
+    frequencies: Tensor | None = None,
+    scale: Tensor | None = None,
+    guard: float = 0.01,
+    state: LinearState | None = None,
+) -> Tensor:
+    """Over [batch, heads, tokens, head_dim]. k and v may have fewer heads than q, a divisor of
+    their number, and v another head_dim. A query that sees no key gives 0.
+
+    variant: what key j weighs for query i, before it is divided by the sum over j
+        numerator  (R phi(q)).(R phi(k)), divided by the sum of phi(q).phi(k)
+        cosine     1 + cos(R q, R k)
+        rotated    (R phi(q)).(R phi(k)), divided by its own sum, which `guard` keeps from 0
+        before     phi(R q).phi(R k)
+    feature_map: phi, "elu" (elu + 1), "relu" or "favor", random features of `projection`
+        [features, head_dim]; a rope that turns them has head_dim = features.
+    padding: bool [batch, keys], true where there is a token.
+    positions, first: where tokens stand, as in rotate(); key_positions where keys stand elsewhere.
+    cu_seqlens: packed sequences in a batch of 1; read on the host.
+    frequencies, scale: learned ones, instead of the rope's own.
+    state: tokens that came before; it takes these in. Needs causal.
+    """
+    common: dict[str, Any] = {
+        "rope": _text(rope),
+        "variant": variant,
+        "feature_map": feature_map,
+        "projection": projection,
+        "padding": padding,
+        "positions": positions,
+        "frequencies": frequencies,
+        "scale": scale,
+        "guard": guard,
+    }
+    if state is None:
+        result: Tensor = ops.linear_attend(
+            q,
+            k,
+            v,
+            causal=causal,
+            key_positions=key_positions,
+            first=first,
+            cu_seqlens=cu_seqlens,
+            **common,
+        )
+        return result
+    if not causal or first != 0 or cu_seqlens is not None or key_positions is not None:
+        raise ValueError(
+            "[linear_attend] a state is for causal attention of one sequence a row, and knows "
+            "where it goes on: first, cu_seqlens and key_positions are not for it"
+        )
+    out, state.kv, state.k = ops.linear_attend_step(
+        q, k, v, state.kv, state.k, first=state.tokens, **common
+    )
+    state.tokens += q.shape[2]
+    stepped: Tensor = out
+    return stepped
+
+
+def orthogonal_features(
+    features: int, head_dim: int, generator: torch.Generator | None = None
+) -> Tensor:
+    """FAVOR+'s projection [features, head_dim], float32: blocks of head_dim orthogonal directions,
+    each as long as a Gaussian vector."""
+    result: Tensor = ops.orthogonal_features(features, head_dim, generator=generator)
+    return result
+
+
+def default_features(head_dim: int) -> int:
+    """head_dim ln(head_dim), up to the next multiple of 16."""
+    return max(16, 16 * math.ceil(head_dim * math.log(head_dim) / 16))
+
+
+class LinearAttention(nn.Module):
+    """Linear maps `query`, `key`, `value` and `output` around linear_attend():
+    [batch, tokens, model_dim] to the same.
+
+    rope: a rotary.Rope, its text, or a RotaryEmbedding, whose learned frequencies then count; it
+        becomes the submodule `embedding`. None: no positions.
+    features: FAVOR+ has a buffer `projection` [features, head_dim]; redraw() draws another, and
+        forward() does so in training every `redraw_every` calls.
+    """
+
+    projection: Tensor | None
+
+    def __init__(
+        self,
+        model_dim: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        rope: Any = None,
+        variant: str = "numerator",
+        feature_map: str = "elu",
+        features: int | None = None,
+        redraw_every: int = 0,
+        causal: bool = False,
+        guard: float = 0.01,
+        bias: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if model_dim <= 0 or heads <= 0 or (head_dim is None and model_dim % heads != 0):
+            raise ValueError(
+                "[LinearAttention] model_dim and heads must be positive, and heads divide "
+                f"model_dim where head_dim is absent, got {model_dim} and {heads}"
+            )
+        if variant not in VARIANTS or feature_map not in FEATURE_MAPS:
+            raise ValueError(
+                f"[LinearAttention] variant must be one of {VARIANTS} and feature_map one of "
+                f"{FEATURE_MAPS}, got {variant!r} and {feature_map!r}"
+            )
+        self.model_dim, self.heads = model_dim, heads
+        self.kv_heads = heads if kv_heads is None else kv_heads
+        if self.kv_heads <= 0 or heads % self.kv_heads != 0:
+            raise ValueError(
+                f"[LinearAttention] kv_heads must divide heads, got {self.kv_heads} and {heads}"
+            )
+        self.head_dim = model_dim // heads if head_dim is None else head_dim
+        self.value_dim = self.head_dim if value_dim is None else value_dim
+        self.variant, self.feature_map = variant, feature_map
+        self.redraw_every, self.causal, self.guard = redraw_every, causal, guard
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.query = nn.Linear(model_dim, heads * self.head_dim, bias=bias, **options)
+        self.key = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias, **options)
+        self.value = nn.Linear(model_dim, self.kv_heads * self.value_dim, bias=bias, **options)
+        self.output = nn.Linear(heads * self.value_dim, model_dim, bias=bias, **options)
+        if isinstance(rope, RotaryEmbedding) or rope is None:
+            self.embedding = rope
+        else:
+            self.embedding = RotaryEmbedding(rope, token_dim=-2)
+        drawn = None
+        if feature_map == "favor" and variant != "cosine":
+            count = default_features(self.head_dim) if features is None else features
+            drawn = orthogonal_features(count, self.head_dim).to(device)
+        self.register_buffer("projection", drawn)
+        self._calls = 0
+
+    def redraw(self, generator: torch.Generator | None = None) -> None:
+        """FAVOR+: draws a new projection."""
+        if self.projection is not None:
+            drawn = orthogonal_features(*self.projection.shape, generator=generator)
+            self.projection.copy_(drawn)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        state: LinearState | None = None,
+    ) -> Tensor:
+        """padding: bool [batch, tokens], true where there is a token. positions: by default from 0,
+        or from the end of the state on. state: tokens that came before; it takes these in."""
+        if self.training and self.redraw_every > 0:
+            self._calls += 1
+            if self._calls % self.redraw_every == 0:
+                self.redraw()
+        q = self.query(x).unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
+        k = self.key(x).unflatten(-1, (self.kv_heads, self.head_dim)).transpose(1, 2)
+        v = self.value(x).unflatten(-1, (self.kv_heads, self.value_dim)).transpose(1, 2)
+        y = linear_attend(
+            q,
+            k,
+            v,
+            variant=self.variant,
+            feature_map=self.feature_map,
+            projection=self.projection,
+            causal=self.causal,
+            padding=padding,
+            positions=positions,
+            cu_seqlens=cu_seqlens,
+            guard=self.guard,
+            state=state,
+            **self._rotation(),
+        )
+        result: Tensor = self.output(y.transpose(1, 2).flatten(-2))
+        return result
+
+    def _rotation(self) -> dict[str, Any]:
+        embedding = self.embedding
+        if embedding is None:
+            return {}
+        if embedding.learned is None and embedding.log_scale is None:
+            return {"rope": embedding.rope}
+        return {
+            "rope": embedding.rope,
+            "frequencies": embedding.frequencies().to(self.query.weight.device),
+            "scale": embedding._scale(),
+        }
+
+    def extra_repr(self) -> str:
+        parts = [f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}"]
+        parts += [f"variant={self.variant!r}, feature_map={self.feature_map!r}"]
+        return ", ".join(parts + (["causal=True"] if self.causal else []))

@@ -1,0 +1,158 @@
+"""The sums of linear attention against their definition in float64, and their derivatives."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import rotary.torch  # noqa: F401  (loads the operators)
+
+OPS = torch.ops.rotary
+DIRECTIONS = ["causal", "reverse"]
+# Around the chunks of 64 tokens, the segments of 128 and 512, and the tiles of the kernels.
+LENGTHS = [1, 2, 63, 64, 65, 129, 200, 600]
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+
+
+def sees(n: int, direction: str, device: str) -> Tensor:
+    ones = torch.ones(n, n, dtype=torch.float64, device=device)
+    return ones.tril() if direction == "causal" else ones.triu()
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    return float((a.double() - b).norm() / b.norm().clamp_min(1e-300))
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("sizes", [(16, 7), (64, 64), (128, 128)], ids=str)
+def test_product(sizes: tuple[int, int], direction: str, dtype: torch.dtype, device: str) -> None:
+    features, values = sizes
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    for n in LENGTHS:
+        x, y = (torch.randn(1, 2, n, features, device=device, dtype=dtype) for _ in range(2))
+        w = torch.randn(1, 2, n, values, device=device, dtype=dtype)
+        scale = torch.rand(1, 2, n, device=device, dtype=wide)
+        scores = x.double() @ y.double().mT * sees(n, direction, device)
+        expected = scores @ w.double()
+        assert distance(OPS.linear_product(x, y, w, None, direction), expected) < TOLERANCE[dtype]
+        scaled = OPS.linear_product(x, y, w, scale, direction)
+        assert scaled.dtype == dtype
+        assert distance(scaled, expected * scale[..., None].double()) < TOLERANCE[dtype]
+
+
+def test_product_of_all(device: str) -> None:
+    """Queries and keys of other lengths; a sum far beyond the range of float16."""
+    for dtype, size in [(torch.float64, 1.0), (torch.float16, 30.0)]:
+        x, y, w = (
+            torch.rand(2, 3, n, d, device=device, dtype=dtype) * s
+            for n, d, s in [(5, 16, 1e-3), (300, 16, size), (300, 9, size)]
+        )
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        scale = torch.full((2, 3, 5), 2.0**-10, device=device, dtype=wide)
+        expected = 2.0**-10 * (x.double() @ y.double().mT @ w.double())
+        assert distance(OPS.linear_product(x, y, w, scale, "all"), expected) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_dot_and_sum(direction: str, dtype: torch.dtype, device: str) -> None:
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    for n, features in [(1, 64), (65, 1), (200, 48), (130, 272), (66, 600)]:
+        x, y = (torch.randn(2, 2, n, features, device=device, dtype=dtype) for _ in range(2))
+        weight, scale = (torch.rand(2, 2, n, device=device, dtype=wide) for _ in range(2))
+        matrix = sees(n, direction, device)
+        dot = OPS.linear_dot(x, y, direction)
+        assert dot.dtype == wide
+        expected = (x.double() * (matrix @ y.double())).sum(-1)
+        assert distance(dot, expected) < max(1e-5, TOLERANCE[dtype] / 100)
+        expected = matrix @ (weight[..., None].double() * x.double()) * scale[..., None].double()
+        assert distance(OPS.linear_sum(x, weight, scale, direction), expected) < TOLERANCE[dtype]
+
+
+def small(*shape: int, device: str) -> Tensor:
+    return torch.randn(*shape, device=device, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "all"])
+def test_derivatives_of_the_product(direction: str, device: str) -> None:
+    x, y, w = (
+        small(2, 5, 3, device=device),
+        small(2, 5, 3, device=device),
+        small(2, 5, 2, device=device),
+    )
+    scale = (torch.rand(2, 5, device=device, dtype=torch.float64) + 0.5).requires_grad_()
+
+    def call(*tensors: Tensor) -> Tensor:
+        return OPS.linear_product(*tensors, direction)
+
+    assert torch.autograd.gradcheck(call, (x, y, w, scale))
+    assert torch.autograd.gradgradcheck(call, (x, y, w, scale))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_derivatives_of_dot_and_sum(direction: str, device: str) -> None:
+    x, y = small(2, 5, 3, device=device), small(2, 5, 3, device=device)
+    weight, scale = small(2, 5, device=device), small(2, 5, device=device)
+    for call, inputs in [
+        (lambda a, b: OPS.linear_dot(a, b, direction), (x, y)),
+        (lambda a, b, c: OPS.linear_sum(a, b, c, direction), (x, weight, scale)),
+    ]:
+        assert torch.autograd.gradcheck(call, inputs)
+        assert torch.autograd.gradgradcheck(call, inputs)
+
+
+def test_gradient_over_chunks(device: str) -> None:
+    """Of a length of several chunks, by autograd through the definition."""
+    n = 150
+    inputs = [small(2, n, 8, device=device) for _ in range(3)]
+    scale = (torch.rand(2, n, device=device, dtype=torch.float64) + 0.5).requires_grad_()
+    g = torch.randn(2, n, 8, device=device, dtype=torch.float64)
+    x, y, w = inputs
+    direct = (x @ y.mT * sees(n, "causal", device)) @ w * scale[..., None]
+    wanted = torch.autograd.grad(direct, [*inputs, scale], g)
+    got = torch.autograd.grad(OPS.linear_product(x, y, w, scale), [*inputs, scale], g)
+    for a, b in zip(got, wanted, strict=True):
+        assert distance(a, b) < 1e-12
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x = torch.randn(2, 5, 4)
+    for call in [
+        lambda: OPS.linear_product(x, x[:, :4], x),
+        lambda: OPS.linear_product(x, x, x.double()),
+        lambda: OPS.linear_product(x, x, x, torch.ones(5)),
+        lambda: OPS.linear_product(x, x, x, None, "sideways"),
+        lambda: OPS.linear_product(x.int(), x.int(), x.int()),
+        lambda: OPS.linear_dot(x, x, "all"),
+        lambda: OPS.linear_sum(x, torch.ones(2, 5, dtype=torch.float64)),
+    ]:
+        with pytest.raises(ValueError, match=r"\[linear_"):
+            call()
+    with pytest.raises(NotImplementedError, match="forward-mode"):
+        torch.func.jvp(lambda a: OPS.linear_dot(a, x), (x,), (x,))
+
+
+def test_opcheck(device: str) -> None:
+    def x(*shape: int) -> Tensor:
+        return torch.randn(*shape, device=device, requires_grad=True)
+
+    scale = torch.rand(2, 3, 70, device=device)
+    for direction in [*DIRECTIONS, "all"]:
+        three = (x(2, 3, 70, 8), x(2, 3, 70, 8), x(2, 3, 70, 5))
+        torch.library.opcheck(OPS.linear_product, (*three, scale, direction))
+    torch.library.opcheck(OPS.linear_dot, (x(2, 3, 70, 8), x(2, 3, 70, 8), "reverse"))
+    torch.library.opcheck(OPS.linear_sum, (x(2, 3, 70, 8), scale, scale, "causal"))
+    torch.library.opcheck(OPS.elu_plus_one, (x(2, 3, 7, 8),))
+
+
+def test_elu_plus_one(device: str) -> None:
+    """Small values keep their digits: elu(x) + 1 in 16 bits would lose them."""
+    x = torch.linspace(-20, 20, 4001, dtype=torch.float64, device=device)
+    for dtype, ulp in [(torch.float64, 2e-16), (torch.float32, 1e-7), (torch.bfloat16, 4e-3)]:
+        rounded = x.to(dtype).requires_grad_()
+        wide = rounded.detach().double()
+        expected = torch.where(wide > 0, wide + 1, wide.exp())
+        y = OPS.elu_plus_one(rounded)
+        torch.testing.assert_close(y.double(), expected, rtol=2 * ulp, atol=0)
+        (grad,) = torch.autograd.grad(y.sum(), rounded)
+        torch.testing.assert_close(grad.double(), expected.clamp_max(1.0), rtol=2 * ulp, atol=0)
