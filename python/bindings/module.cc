@@ -12,6 +12,10 @@
 #include "rotary/version.h"
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+  // Ropes that others still hold when the interpreter ends are no news for a user.
+  nanobind::set_leak_warnings(false);
+#endif
   rotary::python::add_errors(m);
   rotary::python::add_frequencies(m);
   rotary::python::add_positions(m);

@@ -20,6 +20,17 @@ collect_ignore = [] if torch.cuda.is_available() else ["cuda"]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", metavar="I/N", help="every Nth test, from the Ith on (0/8)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shard = config.getoption("--shard")
+    if shard is not None:
+        first, count = map(int, shard.split("/"))
+        items[:] = items[first::count]
+
+
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> str:
     return request.param

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -97,13 +98,13 @@ class Layer:
         x = torch.randn(1, tokens, heads, HEAD_DIM, device=device, dtype=dtype)
         return x.transpose(1, 2).requires_grad_()
 
-    def eager(self) -> Tensors:
+    def eager(self) -> Any:
         return llama.apply_rotary_pos_emb(self.q, self.k, self.cos, self.sin)
 
-    def ours(self) -> Tensors:
+    def ours(self) -> Any:
         return rotary.torch.rotate(self.q, self.k, rope=self.text, token_dim=-2)
 
-    def in_place(self) -> Tensors:
+    def in_place(self) -> Any:
         q, k = self.q.detach(), self.k.detach()
         return rotary.torch.rotate_(q, k, rope=self.text, token_dim=-2)
 
@@ -191,10 +192,10 @@ def host_rows(device: str, rounds: int) -> list[Row]:
     return [Row("host", "bfloat16", name, statistics.median(t)) for name, t in times.items()]
 
 
-def tiny_llama(dtype: torch.dtype, device: str, small: bool) -> torch.nn.Module:
+def tiny_llama(dtype: torch.dtype, device: str, small: bool) -> Any:
     """Eight layers; of a small size for a CPU."""
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(
+    config = transformers.LlamaConfig(  # type: ignore[call-arg]
         vocab_size=4096,
         hidden_size=512 if small else 4096,
         intermediate_size=1024 if small else 11008,
@@ -204,8 +205,8 @@ def tiny_llama(dtype: torch.dtype, device: str, small: bool) -> torch.nn.Module:
         head_dim=64 if small else HEAD_DIM,
         attn_implementation="sdpa",
     )
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
-    return model.to(device)
+    make: Any = transformers.AutoModelForCausalLM.from_config
+    return make(config, dtype=dtype).to(device)
 
 
 def peak_mib(device: str) -> float:
