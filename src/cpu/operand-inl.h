@@ -134,10 +134,10 @@ class OperandRun {
   /// Of an element.
   std::int64_t size() const { return static_cast<std::int64_t>(size_of(operand_->in.dtype)); }
 
-  /// As many heads at a time as there is room for; their results follow each other.
+  /// Some heads at a time; their results follow each other.
   HWY_NOINLINE void turn_staged(const Row<T>& row, Stage& stage) {
     const std::int64_t head_bytes = operand_->in.shape[3] * size();
-    const std::int64_t most = kStageBytes / head_bytes;
+    const std::int64_t most = std::max(kBurstBytes / head_bytes, std::int64_t{1});
     const std::int64_t offset = job_->rotary_offset * size();  // of a slice in its head
     char* to = static_cast<char*>(heads_.out) - offset;
     Heads some = heads_;

@@ -23,9 +23,13 @@ enum class Delivery : std::uint8_t {
   kStaged,    // past the caches in whole lines, which are put together near the core first
 };
 
-/// Most bytes of a head that is staged, and of what is put together at a time: some lines less
-/// than a quarter of the smallest first-level cache.
+/// Most bytes of a head that is staged: some lines less than a quarter of the smallest first-level
+/// cache.
 inline constexpr std::int64_t kStageBytes = 8192 - 128;
+
+/// What is put together at a time, where heads are smaller. More at once would take all the buffers
+/// between core and memory from the loads.
+inline constexpr std::int64_t kBurstBytes = 1024;
 
 /// What is wanted of a row besides [c0 c1 ...] and [s0 s1 ...].
 enum class RowForm : std::uint8_t {

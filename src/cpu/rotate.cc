@@ -92,15 +92,18 @@ void turn_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_
   Walk at(job, plan, first);
   Row<T> row = maker.make(at.b, at.t);
   for (OperandRun<T>& operand : operands) operand.seek(at.b, at.t);
-  for (std::int64_t r = first;;) {
-    for (OperandRun<T>& operand : operands) operand.turn(row, stage);
-    if (++r == last) break;
+  for (std::int64_t r = first + 1; r < last; ++r) {
     const Walk::Step step = at.step();
-    if (step != Walk::Step::kBatch) row = maker.make(at.b, at.t);  // batch rows share positions
+    // Made before the heads of this token are turned, so that nothing waits for it. Batch rows
+    // share positions.
+    const Row<T> next = step == Walk::Step::kBatch ? row : maker.make(at.b, at.t);
     for (OperandRun<T>& operand : operands) {
+      operand.turn(row, stage);
       step == Walk::Step::kToken ? operand.advance() : operand.seek(at.b, at.t);
     }
+    row = next;
   }
+  for (OperandRun<T>& operand : operands) operand.turn(row, stage);
   for (OperandRun<T>& operand : operands) operand.finish();
   if (plan.streams_any) hwy::FlushStream();
 }

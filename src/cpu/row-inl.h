@@ -252,7 +252,10 @@ template <typename T>
 class RowMaker {
  public:
   RowMaker(const Job& job, RowForm form)
-      : job_(job), memory_(job.pairs), reader_(job.positions), form_(form) {
+      : job_(job),
+        rooms_{RowMemory<T>(job.pairs), RowMemory<T>(job.pairs)},
+        reader_(job.positions),
+        form_(form) {
     const Source& source = job.source;
     if (source.phases == nullptr) return;
     is_plain_ = job.direction == Direction::kForward && source.divisor == nullptr &&
@@ -271,19 +274,20 @@ class RowMaker {
     step_ = positions.step();
   }
 
-  /// Valid until the next call.
+  /// Valid until the call after the next: one row is in use while the next is made.
   HWY_INLINE Row<T> make(std::int64_t batch, std::int64_t token) {
+    memory_ = memory_ == &rooms_[0] ? &rooms_[1] : &rooms_[0];
     const T* ready = is_ready_ ? ready_row(token) : nullptr;
     Row<T> row = ready != nullptr ? Row<T>{ready, ready + job_.pairs} : made_row(batch, token);
     if (form_ == RowForm::kPlain) return row;
-    row.other_c = memory_.other_c();
-    row.other_s = memory_.other_s();
+    row.other_c = memory_->other_c();
+    row.other_s = memory_->other_s();
     if (form_ == RowForm::kSpread) {
-      spread_row(row.c, row.s, job_.pairs, memory_.other_c(), memory_.other_s());
+      spread_row(row.c, row.s, job_.pairs, memory_->other_c(), memory_->other_s());
     } else {
       row.odd = (job_.pairs + 1) / 2;
-      sort_row(row.c, job_.pairs, row.odd, memory_.other_c());
-      sort_row(row.s, job_.pairs, row.odd, memory_.other_s());
+      sort_row(row.c, job_.pairs, row.odd, memory_->other_c());
+      sort_row(row.s, job_.pairs, row.odd, memory_->other_s());
     }
     return row;
   }
@@ -321,13 +325,13 @@ class RowMaker {
       }
     }
     if (c == nullptr) {
-      unit_row(source, place, memory_.c(), memory_.s());
-      c = memory_.c();
-      s = memory_.s();
+      unit_row(source, place, memory_->c(), memory_->s());
+      c = memory_->c();
+      s = memory_->s();
     }
     if (is_plain_) return {c, s};
-    sized_row(job_, place, c, s, memory_.c(), memory_.s());
-    return {memory_.c(), memory_.s()};
+    sized_row(job_, place, c, s, memory_->c(), memory_->s());
+    return {memory_->c(), memory_->s()};
   }
 
   /// One whole position, exact or tabulated, nothing that grows: the same bits in less time.
@@ -339,31 +343,32 @@ class RowMaker {
       const PhaseTable& table = *source.phases;
 #if HWY_TARGET != HWY_SCALAR
       cos_sin_of(static_cast<std::uint64_t>(position), table.sums_low.data(),
-                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), memory_.c(),
-                 memory_.s());
+                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), memory_->c(),
+                 memory_->s());
 #else
       (void)table;
       Place place;
       place.same_on_all_axes = true;
       place.fixed[0] = to_fixed(position);
-      unit_row(source, place, memory_.c(), memory_.s());
+      unit_row(source, place, memory_->c(), memory_->s());
 #endif
-      c = memory_.c();
-      s = memory_.s();
+      c = memory_->c();
+      s = memory_->s();
     }
     if (is_plain_) return {c, s};
-    scaled_row(c, s, job_.pairs, cos_scale_, sin_scale_, memory_.c(), memory_.s());
-    return {memory_.c(), memory_.s()};
+    scaled_row(c, s, job_.pairs, cos_scale_, sin_scale_, memory_->c(), memory_->s());
+    return {memory_->c(), memory_->s()};
   }
 
   Row<T> from_table(std::int64_t batch, std::int64_t token) {
     const std::int64_t at = reader_.at(0, batch, token).integer;
-    read_table_row(job_, batch, at, memory_.c(), memory_.s());
-    return {memory_.c(), memory_.s()};
+    read_table_row(job_, batch, at, memory_->c(), memory_->s());
+    return {memory_->c(), memory_->s()};
   }
 
   const Job& job_;
-  RowMemory<T> memory_;
+  RowMemory<T> rooms_[2];
+  RowMemory<T>* memory_ = nullptr;  // of the row that is made
   PositionReader reader_;
   RowForm form_;
   bool is_plain_ = false;   // z is e^(i phase) and nothing else
