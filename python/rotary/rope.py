@@ -61,7 +61,7 @@ class Rope:
     result, several give a tuple. ValueError, before anything is written, if something does not fit.
     """
 
-    __slots__ = ("_cache", "_core", "_precision", "_threads")
+    __slots__ = ("_cache", "_core", "_precision", "_text", "_threads")
 
     def __init__(
         self,
@@ -147,6 +147,7 @@ class Rope:
         self._precision: Precision = precision
         self._cache = cache or Cache()
         self._threads = threads
+        self._text = ""  # for PyTorch's operators, once rotary.torch.rope_text has made it
         self._core = _core.Rope(frequencies, layout, (precision, self._cache, threads))
 
     # ---- What it is -----------------------------------------------------------------------------

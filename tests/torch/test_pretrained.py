@@ -1,5 +1,6 @@
 """Ropes of the package rotary in PyTorch: from models and recipes, with the bits of the engine."""
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -73,3 +74,16 @@ def test_the_text_that_the_page_shows() -> None:
     page = (ROOT / "docs" / "pytorch.md").read_text()
     source, shown = re.search(r">>> (.*)\n(.*)\n", page).groups()
     assert repr(eval(source, {"rotary": rotary})) == shown
+
+
+def test_a_rope_keeps_its_text() -> None:
+    """Made once: a call with a Rope costs what a call with its text does."""
+    rope = rotary.Rope(head_dim=16, theta=1e4, pairing="half")
+    text = rt.rope_text(rope)
+    assert rt.rope_text(rope) is text
+    assert rt.rope_text(copy.deepcopy(rope)) == text
+    assert "on_all_axes" in rt.rope_text(rope, one_axis="on_all_axes")
+    assert rt.rope_text(rope) is text
+    assert rope == copy.deepcopy(rope)
+    x = torch.randn(2, 3, 16)
+    assert torch.equal(rt.rotate(x, rope=rope), rt.rotate(x, rope=text))

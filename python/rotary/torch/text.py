@@ -23,6 +23,8 @@ def rope_text(rope: Any, *, one_axis: str = "refused") -> str:
     """
     if isinstance(rope, str):
         return rope
+    if one_axis == "refused" and (kept := getattr(rope, "_text", "")):
+        return str(kept)
     if isinstance(rope, Mapping):
         return json.dumps(dict(rope))
     if hasattr(rope, "make_rope"):  # a ModelRope
@@ -31,7 +33,10 @@ def rope_text(rope: Any, *, one_axis: str = "refused") -> str:
         rope = rope.make_rope()
     if not hasattr(rope, "frequencies") or not hasattr(rope, "layout"):
         raise TypeError(f"[rotary.torch] a rope, or its text, is wanted, got {type(rope).__name__}")
-    return json.dumps(_fields(rope, one_axis))
+    text = json.dumps(_fields(rope, one_axis))
+    if one_axis == "refused" and hasattr(rope, "_text"):
+        rope._text = text  # a Rope never changes
+    return text
 
 
 def _fields(rope: Any, one_axis: str) -> dict[str, Any]:
