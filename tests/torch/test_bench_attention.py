@@ -1,0 +1,61 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""python -m rotary.torch.bench_attention prints, writes and reads what it says. No time is judged
+here."""
+
+import json
+import pathlib
+
+import pytest
+import torch
+from ropes import ladder, text
+
+import rotary.torch as rt
+from rotary.torch import bench_attention
+
+SMALL = ["--device", "cpu", "--heads", "2", "--head-dim", "16", "--seconds", "0.001"]
+
+
+def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "run.json"
+    bench_attention.main([*SMALL, "--lengths", "16", "--json", str(saved)])
+    printed = capsys.readouterr()
+    fields = json.loads(saved.read_text())
+    names = [row["candidate"] for row in fields["rows"]]
+    assert len(names) == len(set(names)) == 9
+    assert all(name in printed.out and name in printed.err for name in names)
+    for row in fields["rows"]:
+        assert row["tokens"] == 16
+        assert row["both_ms"] > 0
+        assert row["ns_per_token"] == pytest.approx(1e6 * row["both_ms"] / 16)
+    bench_attention.main(["--from", str(saved)])
+    assert capsys.readouterr().out == printed.out
+
+
+def test_slow_candidates_drop_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """With no time to spend, every candidate has its first length alone."""
+    bench_attention.main([*SMALL, "--lengths", "16,32", "--only", "elu", "--seconds", "1e-9"])
+    out = capsys.readouterr().out
+    assert "linear, elu" in out
+    assert " 32 " not in out
+
+
+def test_plot(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib")
+    run = bench_attention.Run("a machine", "cpu", "2", "float32", 1, 4, 64)
+    run.rows = [
+        bench_attention.Row(name, n, 1.0, 2.0 * n, 3.0 * n, 4.0 * n)
+        for name in ("softmax", "linear, elu", "linear, all pairs")
+        for n in (256, 512)
+    ]
+    bench_attention.plot(run, str(tmp_path / "plot.svg"))
+    drawn = (tmp_path / "plot.svg").read_text()
+    assert drawn.startswith("<?xml")
+
+
+def test_all_pairs_is_the_same_attention() -> None:
+    q, k, v = (torch.randn(1, 2, 70, 16, dtype=torch.float64) for _ in range(3))
+    rope = text(frequencies=ladder(8))
+    torch.testing.assert_close(
+        bench_attention.all_pairs(q, k, v, rope), rt.linear_attend(q, k, v, rope=rope, causal=True)
+    )
