@@ -40,7 +40,8 @@ bench: ## Measure rotation against copying the same bytes; kept in bench/results
 lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy)
 	@scripts/bootstrap.sh lint
 	@scripts/venv.sh
-	@cmake --preset default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON >/dev/null
+	@cmake --preset default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
+	  -DROTARY_BUILD_ROFORMER=ON >/dev/null
 	@scripts/lint.sh
 
 format: ## Format the sources in place

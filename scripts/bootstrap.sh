@@ -84,6 +84,7 @@ if [[ $level == test || $level == lint ]]; then
   need libgmock-dev have_header gmock/gmock.h
   need libmpfr-dev have_header mpfr.h
   need libgmp-dev have_header gmp.h
+  need libutf8proc-dev have_header utf8proc.h
   need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
   need python3-dev have_python_header
   # The wheel is built from the objects of the build before it.

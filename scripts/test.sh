@@ -50,13 +50,13 @@ stage "Library, command, Python package, PyTorch operators, tests, examples, ben
 warnings_as_errors=OFF
 [[ -z ${CI:-} ]] || warnings_as_errors=ON
 scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
-  -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON \
+  -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
   -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
   -DROTARY_PYTHON="$PWD/.venv/bin/python" all all_verify_interface_header_sets
 ctest_preset default
 
 stage "Address and undefined behaviour sanitizers"
-scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" \
+scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" -DROTARY_BUILD_ROFORMER=ON \
   -DROTARY_FUZZ_SECONDS="$fuzz_seconds" -DROTARY_FUZZ_SEED=1
 ctest_preset asan
 
@@ -64,7 +64,7 @@ stage "Fuzz targets, ${fuzz_seconds} s each"
 ctest_preset fuzz
 
 stage "Thread sanitizer, the tests that use threads"
-scripts/build.sh threads
+scripts/build.sh threads -DROTARY_BUILD_ROFORMER=ON
 ctest_preset threads
 
 printf '\n'

@@ -55,7 +55,7 @@ class Collector {
     if (given_.empty()) {
       set_.labels = names_;
       std::ranges::sort(set_.labels, comes_before);
-      set_.labels.erase(std::ranges::unique(set_.labels).begin(), set_.labels.end());
+      set_.labels.erase(std::unique(set_.labels.begin(), set_.labels.end()), set_.labels.end());
     }
     std::unordered_map<std::string_view, std::int64_t> numbers;
     for (std::size_t i = 0; i < set_.labels.size(); ++i) {

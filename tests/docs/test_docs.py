@@ -64,7 +64,7 @@ def compile_example(body, tmp_path):
     source.write_text(PRELUDE.format(includes=own + "\n" + headers, body=body))
     compiler = os.environ.get("CXX", "c++")
     done = subprocess.run(
-        [compiler, "-std=c++20", "-fsyntax-only", f"-I{ROOT / 'include'}", str(source)],
+        [compiler, "-std=c++20", "-fsyntax-only", f"-I{ROOT}", f"-I{ROOT / 'include'}", str(source)],
         capture_output=True, text=True, check=False)
     assert done.returncode == 0, body + "\n" + done.stderr
 
@@ -108,6 +108,14 @@ def test_the_example_of_a_header_compiles(header, tmp_path):
     example = header_example(header)
     assert ";" in example, "the header begins without an example"
     compile_example(example, tmp_path)
+
+
+def test_the_examples_of_the_headers_of_roformer_compile(tmp_path):
+    headers = sorted((ROOT / "roformer").glob("*/*.h"))
+    with_example = [h for h in headers if ";" in header_example(h)]
+    assert len(with_example) >= 8
+    includes = [f'#include "{h.relative_to(ROOT)}"' for h in headers]
+    compile_example("\n".join(includes + [f"{{\n{header_example(h)}}}" for h in with_example]), tmp_path)
 
 
 @pytest.mark.parametrize("header", C_HEADERS, ids=lambda h: h.name)
