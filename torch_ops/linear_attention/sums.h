@@ -4,7 +4,7 @@
 // The three sums that linear attention is made of. With j <= i (causal), j >= i (reverse) or every
 // j (all):
 //
-//   linear_product  out_i = scale_i sum_j (x_i . y_j) w_j   x [.., n, K], y [.., m, K], w [.., m, E]
+//   linear_product  out_i = scale_i sum_j (x_i . y_j) w_j   x [.., n, K] y [.., m, K] w [.., m, E]
 //   linear_dot      out_i = x_i . sum_j y_j                 x, y [.., n, K]
 //   linear_sum      out_i = scale_i sum_j weight_j x_j      x [.., n, K]
 //

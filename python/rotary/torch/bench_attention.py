@@ -70,7 +70,8 @@ def all_pairs(q: Tensor, k: Tensor, v: Tensor, rope: str) -> Tensor:
     c, e = ops.elu_plus_one(q), ops.elu_plus_one(k)
     a, b = ops.rotate([c, e], rope, None, None, 0, -2)
     above, below = (a @ b.mT).tril(), (c @ e.mT).tril()
-    return above @ v / below.sum(-1, keepdim=True)
+    result: Tensor = above @ v / below.sum(-1, keepdim=True)
+    return result
 
 
 def candidates(head_dim: int, device: str) -> dict[str, Attention]:
@@ -139,7 +140,7 @@ def peak_mib(call: Callable[[], Any], device: str) -> float:
     the process, 0 where the system does not tell."""
     if device == "cuda":
         torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
+        before: float = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()

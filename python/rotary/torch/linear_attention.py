@@ -205,8 +205,8 @@ class LinearAttention(nn.Module):
     def redraw(self, generator: torch.Generator | None = None) -> None:
         """FAVOR+: draws a new projection."""
         if self.projection is not None:
-            drawn = orthogonal_features(*self.projection.shape, generator=generator)
-            self.projection.copy_(drawn)
+            features, head_dim = self.projection.shape
+            self.projection.copy_(orthogonal_features(features, head_dim, generator))
 
     def forward(
         self,
