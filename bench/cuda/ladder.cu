@@ -5,7 +5,7 @@
 // on the same workloads in the same run as a device-to-device copy.
 //   ladder [file for JSON]
 //   ladder rope                       only decoding steps, and what goes through the public API
-//   ladder counters                   single launches of src/cuda for a profiler, one a line printed
+//   ladder counters                   single launches for a profiler, one a line printed
 //
 // Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
 // gaps between launches included. A fraction is (q and k read once and written once) / time, over

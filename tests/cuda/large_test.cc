@@ -67,8 +67,8 @@ TEST_P(CudaLargeHeads, ManyPairs) {
   }
 }
 
-// From one pairing to the other in place, a head passes through shared memory in chunks (12288 pairs
-// in 16 bits, 3072 in 64): one chunk, one pair more, runs that come out even and that do not.
+// From one pairing to the other in place, a head passes through shared memory in chunks (12288
+// pairs in 16 bits, 3072 in 64): one chunk, one pair more, runs that come out even and that do not.
 TEST_P(CudaLargeHeads, FromPairingToPairingInPlace) {
   const std::int64_t chunk = 12288 * 2 / static_cast<std::int64_t>(size_of(GetParam()));
   for (const std::int64_t pairs :

@@ -39,8 +39,8 @@ class Slice {
     __syncthreads();
   }
 
-  /// Exchanges the elements begin .. middle - 1 with middle .. end - 1, as wholes: each is reversed,
-  /// then both as one.
+  /// Exchanges the elements begin .. middle - 1 with middle .. end - 1, as wholes: each run is
+  /// reversed, then both as one.
   __device__ void exchange(std::int32_t begin, std::int32_t middle, std::int32_t end) {
     reverse(begin, middle);
     reverse(middle, end);
@@ -90,8 +90,8 @@ __device__ void change_runs(Slice<Storage>& slice, std::int32_t pairs, std::int3
   }
 }
 
-/// Blocks run over tokens, batch rows and heads. `Storage` has the size of an element; shared memory
-/// holds a chunk, or the whole slice if that is less.
+/// Blocks run over tokens, batch rows and heads. `Storage` has the size of an element; shared
+/// memory holds a chunk, or the whole slice if that is less.
 template <typename Storage>
 __global__ void __launch_bounds__(256) reorder_heads(const __grid_constant__ RotateParams p) {
   constexpr std::int32_t kChunk = kChunkPairs<Storage>;
