@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import rotary.torch  # noqa: F401
+
 OPS = torch.ops.rotary
 WORKER = Path(__file__).with_name("context_parallel_worker.py")
 
