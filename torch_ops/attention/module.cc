@@ -57,6 +57,48 @@ void check_inputs(const AttentionOptions& options, const at::Tensor& x,
                     "[Attention] across ranks there is no cache, memory or packed sequence");
 }
 
+/// Where queries and keys of a call stand.
+struct Places {
+  Where queries{};
+  std::optional<Where> memory{};  // keys, where they are of another sequence
+  c10::SymInt first = 0;          // of the first query among the keys
+};
+
+Places places_of(const at::Tensor& x, const AttentionInputs& inputs,
+                 const std::optional<ContextParallel>& across) {
+  Places places;
+  places.queries = {.positions = inputs.positions, .cu_seqlens = inputs.cu_seqlens};
+  if (inputs.memory) {
+    places.memory =
+        Where{.positions = inputs.memory_positions, .cu_seqlens = inputs.memory_cu_seqlens};
+  }
+  if (inputs.cache != nullptr) places.first = inputs.cache->tokens();
+  if (inputs.positions) return places;
+  places.queries.first = places.first;
+  if (across) {
+    places.queries.positions = shard_positions(x.sym_size(1) * across->ranks, *across, x);
+  }
+  return places;
+}
+
+/// The same for encodings of the score. In a cache and within packed sequences, tokens are as far
+/// apart as their places.
+ScorePlaces score_places(const Places& at, const at::Tensor& q, const at::Tensor& k,
+                         const AttentionInputs& inputs,
+                         const std::optional<ContextParallel>& across) {
+  ScorePlaces places{.queries = q.sym_size(2), .keys = k.sym_size(2), .first = at.first};
+  if (across) {
+    places.keys = places.keys * across->ranks;
+    const at::Tensor mine = token_positions(at.queries, q.sym_size(2), q);
+    places.query_positions = mine;
+    if (inputs.positions) places.key_positions = gather_tokens(mine, mine.dim() - 1, *across);
+  } else if (inputs.cache == nullptr && (inputs.positions || inputs.memory)) {
+    places.query_positions = token_positions(at.queries, q.sym_size(2), q);
+    places.key_positions = token_positions(at.memory.value_or(at.queries), k.sym_size(2), k);
+  }
+  return places;
+}
+
 }  // namespace
 
 AttentionImpl::AttentionImpl(AttentionOptions options)
@@ -79,20 +121,13 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
   at::Tensor k = split(key(source), options_.kv_heads);
   at::Tensor v = split(value(source), options_.kv_heads);
 
-  const c10::SymInt first = inputs.cache == nullptr ? 0 : inputs.cache->tokens();
-  Where at{.positions = inputs.positions, .cu_seqlens = inputs.cu_seqlens};
-  if (!at.positions) at.first = first;
-  const Where memory_at{.positions = inputs.memory_positions,
-                        .cu_seqlens = inputs.memory_cu_seqlens};
   const auto& across = options_.context_parallel;
-  if (across && !at.positions) {
-    at.positions = shard_positions(x.sym_size(1) * across->ranks, *across, x);
-  }
+  const Places at = places_of(x, inputs, across);
   const EncodingSites sites = encoding ? encoding->sites() : EncodingSites{};
   if (sites.query_key) {
     std::vector<at::Tensor> keys = {k};
     if (options_.rotate_values) keys.push_back(v);
-    const auto turned = encoding->turn(q, keys, at, inputs.memory ? &memory_at : nullptr);
+    const auto turned = encoding->turn(q, keys, at.queries, at.memory ? &*at.memory : nullptr);
     q = turned[0];
     k = turned[1];
     if (options_.rotate_values) v = turned[2];
@@ -102,7 +137,7 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
   v = v.transpose(1, 2);
   if (inputs.cache != nullptr) std::tie(k, v) = inputs.cache->append(k, v);
 
-  AttendOptions options{.first = first,
+  AttendOptions options{.first = at.first,
                         .causal = options_.causal,
                         .padding = inputs.padding,
                         .cu_seqlens = inputs.cu_seqlens,
@@ -112,22 +147,7 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
   if (options_.window) options.window = *options_.window;
   options.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_dim))) *
                   (encoding ? encoding->softmax_scale() : 1.0);
-  if (sites.score) {
-    ScorePlaces places{.queries = q.sym_size(2), .keys = k.sym_size(2), .first = first};
-    // In a cache and within packed sequences, tokens are as far apart as their places.
-    if (across) {
-      places.keys = places.keys * across->ranks;
-      places.query_positions = token_positions(at, q.sym_size(2), x);
-      if (inputs.positions) {
-        const at::Tensor& mine = *places.query_positions;
-        places.key_positions = gather_tokens(mine, mine.dim() - 1, *across);
-      }
-    } else if (inputs.cache == nullptr && (inputs.positions || inputs.memory)) {
-      places.query_positions = token_positions(at, q.sym_size(2), x);
-      places.key_positions = token_positions(inputs.memory ? memory_at : at, k.sym_size(2), source);
-    }
-    options.bias = encoding->bias(places, q);
-  }
+  if (sites.score) options.bias = encoding->bias(score_places(at, q, k, inputs, across), q);
   const at::Tensor y = across ? attend_across(q, k, v, *across, options) : attend(q, k, v, options);
   backend_ = last_attention_backend();
   return output(y.transpose(1, 2).flatten(2));

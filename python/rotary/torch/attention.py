@@ -286,14 +286,13 @@ class Attention(nn.Module):
         k = self.key(source).unflatten(-1, shape)
         v = self.value(source).unflatten(-1, shape)
         first = 0 if cache is None else cache.tokens
-        across = self.context_parallel
+        across, encoding = self.context_parallel, self.encoding
         given = positions is not None
         if across is not None and positions is None:
             positions = across.positions(x.shape[1] * across.ranks, x)
         keys_at = None if memory is None else (memory_positions, memory_cu_seqlens)
-        sites = frozenset() if self.encoding is None else self.encoding.sites
-        if self.encoding is not None and "query_key" in sites:
-            turned = self.encoding.turn(
+        if encoding is not None and "query_key" in encoding.sites:
+            q, k, *values = encoding.turn(
                 [q],
                 [k, v] if self.rotate_values else [k],
                 positions,
@@ -301,8 +300,7 @@ class Attention(nn.Module):
                 first=0 if given else first,
                 key_positions=keys_at,
             )
-            q, k = turned[:2]
-            v = turned[2] if self.rotate_values else v
+            v = values[0] if self.rotate_values else v
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if cache is not None:
             k, v = cache.append(k, v)
@@ -311,44 +309,47 @@ class Attention(nn.Module):
             "window": self.window,
             "padding": padding,
             "dropout": self.dropout if self.training else 0.0,
-            "scale": self.scale,
+            "scale": self.scale * (1.0 if encoding is None else encoding.softmax_scale),
         }
-        if self.encoding is not None:
-            options["scale"] *= self.encoding.softmax_scale
-        if self.encoding is not None and "score" in sites:
-            places: dict[str, Any] = {"first": first}
-            keys = k.shape[2]
-            # In a cache and within packed sequences, tokens are as far apart as their places.
-            if across is not None:
-                keys *= across.ranks
-                mine = places["query_positions"] = ops.token_positions(q, q.shape[2], positions)
-                if given:
-                    places["key_positions"] = across.gather(mine, mine.dim() - 1)
-            elif cache is None and (given or memory is not None):
-                places["query_positions"] = ops.token_positions(
-                    q, q.shape[2], positions, cu_seqlens
-                )
-                places["key_positions"] = ops.token_positions(
-                    k, keys, *((positions, cu_seqlens) if keys_at is None else keys_at)
-                )
-            options["bias"] = self.encoding.bias(q.shape[2], keys, like=q, **places)
+        if encoding is not None and "score" in encoding.sites:
+            by_places = cache is not None or not (given or memory is not None)
+            at = None if by_places else (positions, cu_seqlens)
+            options["bias"] = self._bias(encoding, q, k, first, at, keys_at)
         if across is not None:
             y = across.attend(q, k, v, **options)
         else:
-            y = ops.attend(
-                q,
-                k,
-                v,
-                first=first,
-                cu_seqlens=cu_seqlens,
-                cu_seqlens_k=memory_cu_seqlens,
-                max_seqlen=max_seqlen,
-                **options,
-            )
+            packed = {"cu_seqlens": cu_seqlens, "cu_seqlens_k": memory_cu_seqlens}
+            y = ops.attend(q, k, v, first=first, max_seqlen=max_seqlen, **packed, **options)
         if not torch.compiler.is_compiling():
             self.backend = last_attention_backend()
         result: Tensor = self.output(y.transpose(1, 2).flatten(2))
         return result
+
+    def _bias(
+        self,
+        encoding: Encoding,
+        q: Tensor,
+        k: Tensor,
+        first: int,
+        at: tuple[Tensor | None, Tensor | None] | None,
+        keys_at: tuple[Tensor | None, Tensor | None] | None,
+    ) -> Tensor | None:
+        """Of queries at `at` and keys there or at `keys_at`. Where `at` is None tokens are as far
+        apart as their places: also in a cache and within packed sequences."""
+        across = self.context_parallel
+        queries, keys = q.shape[2], k.shape[2]
+        places: dict[str, Any] = {"first": first}
+        if across is not None:
+            keys *= across.ranks
+            if at is None:
+                places["query_positions"] = across.positions(keys, q)
+            else:
+                mine = places["query_positions"] = ops.token_positions(q, queries, *at)
+                places["key_positions"] = across.gather(mine, mine.dim() - 1)
+        elif at is not None:
+            places["query_positions"] = ops.token_positions(q, queries, *at)
+            places["key_positions"] = ops.token_positions(k, keys, *(keys_at or at))
+        return encoding.bias(queries, keys, like=q, **places)
 
     def _check(
         self,
