@@ -14,6 +14,7 @@ run("${CMAKE_COMMAND}" -S "${SOURCE}/tests/torch/consumer" -B "${WORK}/build" -G
     "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DTorch_DIR=${TORCH}")
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
 run("${WORK}/build/consumer")
+run("${WORK}/build/linear")
 run("${PYTHON}" "${SOURCE}/tests/torch/consumer/exchange.py" write "${WORK}/from_python.pt")
 run("${WORK}/build/attention" "${WORK}/from_python.pt" "${WORK}/to_python.pt")
 run("${PYTHON}" "${SOURCE}/tests/torch/consumer/exchange.py" check "${WORK}/to_python.pt")
