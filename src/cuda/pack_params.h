@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the tuned kernels are told: SimpleParams cut down to two operands whose elements lie in
-// packs of 16 bytes and whose strides fit 32 bits, and a shape in which a block keeps to one
-// operand. Less to send, and far fewer instructions to find a head.
+// packs of 16 bytes and whose strides fit 32 bits, and for rotate_packs a shape in which a block
+// keeps to one operand. Less to send, and far fewer instructions to find a head.
 #pragma once
 
 #include <cstdint>

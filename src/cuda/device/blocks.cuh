@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What both kernels share: how they are built, how launches overlap, and how the row of cos and sin
-// lies in shared memory.
+// What kernels share: how they are built, how launches overlap, and how the row of cos and sin lies
+// in shared memory.
 #pragma once
 
 #include <cstdint>
