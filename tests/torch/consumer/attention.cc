@@ -6,7 +6,7 @@
 
 #include <rotary/torch_attention.h>
 #include <torch/csrc/jit/serialization/pickle.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <cstdio>
 #include <fstream>
@@ -23,7 +23,7 @@ Tensors read(const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   Tensors all;
-  for (const auto& item : torch::pickle_load(bytes).toGenericDict()) {
+  for (const auto& item : torch::jit::pickle_load(bytes).toGenericDict()) {
     all.emplace(item.key().toStringRef(), item.value().toTensor());
   }
   return all;
@@ -32,7 +32,7 @@ Tensors read(const char* path) {
 void write(const char* path, const Tensors& all) {
   c10::Dict<std::string, at::Tensor> dict;
   for (const auto& [name, tensor] : all) dict.insert(name, tensor);
-  const std::vector<char> bytes = torch::pickle_save(dict);
+  const std::vector<char> bytes = torch::jit::pickle_save(dict);
   std::ofstream(path, std::ios::binary)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
