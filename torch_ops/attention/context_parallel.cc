@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Attention over a sequence that lies on several ranks. Keys and values are gathered, as in the
-// training of Llama 3 (Dubey et al. 2024, 3.3.2): with grouped heads they are small, any mask works,
-// and the kernels are those of one rank.
+// training of Llama 3 (Dubey et al. 2024, 3.3.2): with grouped heads they are small, any mask
+// works, and the kernels are those of one rank.
 
 #include <ATen/Functions.h>
 #include <torch/library.h>

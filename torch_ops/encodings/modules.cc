@@ -100,8 +100,8 @@ class AlibiImpl final : public EncodingImpl {
   std::int64_t heads_;
 };
 
-/// r1 = exp(log_r1); "log": r2 = exp(log_r2); "power": r2 = 2 sigmoid(logit_r2), which lies in (0, 2)
-/// as the paper wants it.
+/// r1 = exp(log_r1); "log": r2 = exp(log_r2); "power": r2 = 2 sigmoid(logit_r2), which lies in
+/// (0, 2) as the paper wants it.
 class KerpleImpl final : public EncodingImpl {
  public:
   KerpleImpl(std::string kind, std::int64_t heads)

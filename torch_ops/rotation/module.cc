@@ -103,8 +103,7 @@ std::optional<at::Tensor> RotaryEmbeddingImpl::scale() const {
 }
 
 std::vector<at::Tensor> RotaryEmbeddingImpl::turn(std::string_view name, at::TensorList tensors,
-                                                  std::string_view rope,
-                                                  const Where& where) const {
+                                                  std::string_view rope, const Where& where) const {
   if (!learned_.defined() && !log_scale_.defined()) {
     return call(name == "rotate" ? Turn::kRotate : Turn::kUnrotate, tensors, rope, where);
   }
@@ -117,8 +116,7 @@ std::vector<at::Tensor> RotaryEmbeddingImpl::forward(at::TensorList tensors, con
   return turn("rotate", tensors, options_.rope, where);
 }
 
-std::vector<at::Tensor> RotaryEmbeddingImpl::forward_keys(at::TensorList keys,
-                                                          const Where& where) {
+std::vector<at::Tensor> RotaryEmbeddingImpl::forward_keys(at::TensorList keys, const Where& where) {
   return turn("rotate", keys, key_rope_, where);
 }
 

@@ -75,8 +75,8 @@ class RotaryEmbeddingImpl : public ::torch::nn::Module {
   void pretty_print(std::ostream& stream) const override;
 
  private:
-  std::vector<at::Tensor> turn(std::string_view name, at::TensorList tensors,
-                               std::string_view rope, const Where& where) const;
+  std::vector<at::Tensor> turn(std::string_view name, at::TensorList tensors, std::string_view rope,
+                               const Where& where) const;
   std::optional<at::Tensor> scale() const;
 
   RotaryEmbeddingOptions options_;

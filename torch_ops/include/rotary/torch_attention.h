@@ -7,9 +7,10 @@
 ///       {.model_dim = 512, .heads = 8, .causal = true, .encoding = rotary::torch::rope(text)});
 ///   at::Tensor y = attention->forward(x);
 ///
-/// PyTorch's fused kernels do the work wherever mask and bias allow; attention_backend() says which.
-/// c10::ValueError says what does not fit. The same operators are torch.ops.rotary.* in Python, and
-/// the module has a twin there, rotary.torch.Attention, with the same names of parameters.
+/// PyTorch's fused kernels do the work wherever mask and bias allow; attention_backend() says
+/// which. c10::ValueError says what does not fit. The same operators are torch.ops.rotary.* in
+/// Python, and the module has a twin there, rotary.torch.Attention, with the same names of
+/// parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +46,7 @@ struct AttendOptions {
   /// queries: the last query of a sequence then stands beside its last key.
   std::optional<at::Tensor> cu_seqlens{};
   std::optional<at::Tensor> cu_seqlens_k{};
-  /// The longest packed sequence, where it is known: it spares the device work, and changes nothing.
+  /// The longest packed sequence, where it is known: spares the device work, changes nothing.
   std::optional<c10::SymInt> max_seqlen{};
   /// Added to the scores: what broadcasts to [batch, heads, queries, keys].
   std::optional<at::Tensor> bias{};

@@ -25,8 +25,8 @@ struct AttendOptions;
 
 /// Which tokens a rank holds, in 2 x ranks chunks (rank numbers; 4 ranks):
 ///   kContiguous  [0 0 1 1 2 2 3 3]   tokens divide by ranks
-///   kZigZag      [0 1 2 3 3 2 1 0]   tokens divide by 2 x ranks: under a causal mask every rank has
-///                                    the same number of scores to compute
+///   kZigZag      [0 1 2 3 3 2 1 0]   tokens divide by 2 x ranks: under a causal mask every rank
+///                                    has the same number of scores to compute
 enum class Shard { kContiguous, kZigZag };
 
 struct ContextParallel {
@@ -42,12 +42,12 @@ at::Tensor shard_positions(c10::SymInt tokens, const ContextParallel& across,
                            const at::Tensor& like);
 /// This rank's part of x along `dim`.
 at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, const ContextParallel& across);
-/// The whole of what shard_tokens() cut; every rank calls it. Differentiable: gradients of all ranks
-/// are summed.
+/// The whole of what shard_tokens() cut; every rank calls it. Differentiable: gradients of all
+/// ranks are summed.
 at::Tensor gather_tokens(const at::Tensor& x, std::int64_t dim, const ContextParallel& across);
 
-/// attend() for shards: q, k and v are this rank's; padding too ([batch, tokens / ranks]); a bias is
-/// [.., this rank's queries, all keys]. Without first and cu_seqlens.
+/// attend() for shards: q, k and v are this rank's; padding too ([batch, tokens / ranks]); a bias
+/// is [.., this rank's queries, all keys]. Without first and cu_seqlens.
 at::Tensor attend_across(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const ContextParallel& across, const AttendOptions& options);
 

@@ -3,14 +3,15 @@
 
 /// How attention knows where tokens stand: RoPE among its peers, behind one interface.
 ///
-///   auto encoding = rotary::torch::make_encoding({.name = "rope+alibi", .heads = 8, .rope = text});
+///   auto encoding =
+///       rotary::torch::make_encoding({.name = "rope+alibi", .heads = 8, .rope = text});
 ///   x = encoding->embed(x);                                    // encodings of the input
 ///   rotary::torch::Attention attention({.model_dim = 512, .heads = 8, .encoding = encoding});
 ///
-/// An encoding acts on the input (added to the vectors of tokens), on queries and keys (turns them),
-/// on the score (a bias), or on several of these; what it does not act on it leaves alone. Each is
-/// as its paper has it; docs/attention.md has the formulas. rotary.torch.encodings is the same in
-/// Python, with the same names of parameters.
+/// An encoding acts on the input (added to the vectors of tokens), on queries and keys (turns
+/// them), on the score (a bias), or on several of these; what it does not act on it leaves alone.
+/// Each is as its paper has it; docs/attention.md has the formulas. rotary.torch.encodings is the
+/// same in Python, with the same names of parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -69,17 +70,17 @@ class EncodingImpl : public ::torch::nn::Module {
 
 // ---- As functions: torch.ops.rotary.* ----------------------------------------------------------
 
-/// Where tokens stand, as numbers of one axis: [tokens] or [batch, tokens], on the device of `like`;
-/// int64, or real where positions are.
+/// Where tokens stand, as numbers of one axis: [tokens] or [batch, tokens], on the device of
+/// `like`; int64, or real where positions are.
 at::Tensor token_positions(const Where& where, const c10::SymInt& tokens, const at::Tensor& like);
 
 /// x + PE, computed in float64 (Vaswani et al. 2017, 3.5): PE(p, 2i) = sin(p / theta^(2i/dim)),
 /// PE(p, 2i + 1) = cos(p / theta^(2i/dim)).
 at::Tensor add_sinusoids(const at::Tensor& x, const Where& where = {}, double theta = 10000.0);
 
-/// T5's buckets of distances (Raffel et al. 2020, 2.1): weight [buckets, heads]. Half of the buckets
-/// hold one distance each, the rest grow logarithmically up to `max_distance`; where not `causal`,
-/// keys that follow have half of all buckets.
+/// T5's buckets of distances (Raffel et al. 2020, 2.1): weight [buckets, heads]. Half of the
+/// buckets hold one distance each, the rest grow logarithmically up to `max_distance`; where not
+/// `causal`, keys that follow have half of all buckets.
 at::Tensor t5_bias(const at::Tensor& weight, const ScorePlaces& places, bool causal,
                    std::int64_t max_distance = 128);
 
@@ -94,8 +95,8 @@ at::Tensor alibi_slopes(std::int64_t heads, const at::Tensor& like);
 at::Tensor kerple_bias(const at::Tensor& r1, const at::Tensor& r2, const ScorePlaces& places,
                        std::string_view kind);
 
-/// b_(i-j): table [distances, heads]. Where `causal`, row n is i - j = n; else there are 2 m + 1 rows,
-/// and row n is i - j = n - m. What is farther away has the outermost row.
+/// b_(i-j): table [distances, heads]. Where `causal`, row n is i - j = n; else there are 2 m + 1
+/// rows, and row n is i - j = n - m. What is farther away has the outermost row.
 at::Tensor distance_bias(const at::Tensor& table, const ScorePlaces& places, bool causal);
 
 // ---- As modules ---------------------------------------------------------------------------------
