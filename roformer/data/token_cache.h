@@ -104,7 +104,7 @@ class TokenCache {
 
  private:
   std::int32_t token_at(const char* tokens, std::size_t index) const noexcept;
-  std::string_view chunk_bytes(std::size_t chunk) const;
+  std::string_view chunk_bytes(std::size_t index) const;
 
   std::string path_;
   MappedFile file_;

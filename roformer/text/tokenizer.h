@@ -58,10 +58,10 @@ struct TextSpan {
 
 /// The tokens of one text, without [CLS] and [SEP]. All three are of one length.
 struct Tokens {
-  std::vector<std::int32_t> ids;
-  std::vector<TextSpan> spans;
+  std::vector<std::int32_t> ids{};
+  std::vector<TextSpan> spans{};
   /// Number of the word that the token is a part of: 0 at first, never falling.
-  std::vector<std::uint32_t> words;
+  std::vector<std::uint32_t> words{};
 
   void clear() noexcept;
   void push_back(std::int32_t id, TextSpan span, std::uint32_t word);
@@ -127,12 +127,12 @@ struct EncodeOptions {
 ///   [CLS] A [SEP]            types 0
 ///   [CLS] A [SEP] B [SEP]    types 0, from B on 1
 struct Encoding {
-  std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> types;
+  std::vector<std::int32_t> ids{};
+  std::vector<std::int32_t> types{};
   /// In A where the type is 0, in B where it is 1.
-  std::vector<TextSpan> spans;
+  std::vector<TextSpan> spans{};
   /// Words of A, then those of B; kNoWord for [CLS] and [SEP].
-  std::vector<std::uint32_t> words;
+  std::vector<std::uint32_t> words{};
 
   static constexpr std::uint32_t kNoWord = 0xFFFFFFFF;
 };

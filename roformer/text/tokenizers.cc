@@ -135,7 +135,7 @@ class BertTokenizer final : public PieceTokenizer {
   BertTokenizer(const TokenizerOptions& options, Vocabulary vocabulary,
                 std::shared_ptr<const Segmenter> segmenter)
       : PieceTokenizer(options, std::move(vocabulary),
-                       segmenter ? segmenter : std::make_shared<const Segmenter>()) {}
+                       segmenter ? std::move(segmenter) : std::make_shared<const Segmenter>()) {}
 
  private:
   void append(std::string_view part, std::uint32_t base, std::uint32_t next_word,

@@ -4,6 +4,7 @@
 // Words as paths of code points. Built once, then read by any number of threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>

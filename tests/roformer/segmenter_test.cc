@@ -67,6 +67,7 @@ TEST(SegmenterTest, ThreadsShareOne) {
   const Segmenter segmenter = Segmenter::parse("甲乙 4\n乙 1\n", "test");
   std::vector<std::vector<std::string>> words(4);
   std::vector<std::thread> threads;
+  threads.reserve(words.size());
   for (auto& mine : words) threads.emplace_back([&] { mine = segmenter.words("甲乙乙甲乙"); });
   for (std::thread& thread : threads) thread.join();
   for (const auto& mine : words) EXPECT_THAT(mine, ElementsAre("甲乙", "乙", "甲乙"));
