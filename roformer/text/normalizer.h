@@ -6,8 +6,8 @@
 //   NUL, U+FFFD, controls, formats and private characters are dropped; white space becomes ' ';
 //   canonical decomposition (NFD) without the non-spacing marks: "é" -> "e";  lower case.
 //
-// Categories and case are those of the Unicode version of utf8proc; what `tokenizers` has differs in
-// a few hundred rare code points, because it carries tables of several versions.
+// Categories and case are those of the Unicode version of utf8proc; what `tokenizers` has differs
+// in a few hundred rare code points, because it carries tables of several versions.
 #pragma once
 
 #include <cstdint>

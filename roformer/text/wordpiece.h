@@ -27,7 +27,8 @@ class WordPiece {
 
   /// The number of the whole word, or kNoToken.
   std::int32_t whole(std::u32string_view word) const noexcept;
-  /// Replaces `pieces`. The word is not empty; one of more than 100 characters is unknown, as in BERT.
+  /// Replaces `pieces`. The word is not empty; one of more than 100 characters is unknown, as in
+  /// BERT.
   void split(std::u32string_view word, std::vector<Piece>& pieces) const;
 
  private:
