@@ -35,12 +35,12 @@ struct Batch {
   std::vector<std::int64_t> ids;
   /// [rows, length], 0 or 1.
   std::vector<std::int64_t> types;
-  /// [rows, length]: what the model should say at this token, or kIgnore. For a causal model that is
-  /// the token after it: labels need no shift. Empty where there are none.
+  /// [rows, length]: what the model should say at this token, or kIgnore. For a causal model that
+  /// is the token after it: labels need no shift. Empty where there are none.
   std::vector<std::int64_t> labels;
   /// [rows]: tokens that are not padding; padding stands at the end.
   std::vector<std::int64_t> lengths;
-  /// Packed rows: where each sequence begins in the rows laid end to end, and rows * length at last.
+  /// Packed rows: where each sequence begins in the rows laid end to end, rows * length at last.
   /// Padding is a sequence of its own. Empty where a row is one sequence.
   std::vector<std::int32_t> cu_seqlens;
   /// [rows]: the class of each row. Empty where there are none.

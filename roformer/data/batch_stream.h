@@ -36,8 +36,8 @@ enum class Packing : std::uint8_t { kPacked, kPadded };
 /// What is put around each part of a document.
 enum class Framing : std::uint8_t { kClsSep, kSep, kNone };
 enum class Objective : std::uint8_t { kMasked, kCausal, kNone };
-/// What becomes of rows that do not fill a batch of every rank at the end of the documents: they are
-/// left out, or the batch is filled with rows of padding.
+/// What becomes of rows that do not fill a batch of every rank at the end of the documents: they
+/// are left out, or the batch is filled with rows of padding.
 enum class LastBatch : std::uint8_t { kDrop, kFill };
 enum class MaskUnit : std::uint8_t { kWord, kToken };
 

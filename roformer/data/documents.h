@@ -4,7 +4,7 @@
 /// Documents out of text files, one after the other. Never more than one is in memory.
 ///
 ///   namespace rf = rotary::roformer;
-///   rf::DocumentReader reader({.files = {"zhwiki.txt"}, .format = rf::DocumentFormat::kBlankLines});
+///   rf::DocumentReader reader({.files = {"posts.txt"}, .format = rf::DocumentFormat::kLines});
 ///   for (std::string document; reader.next(document);) std::puts(document.c_str());
 #pragma once
 

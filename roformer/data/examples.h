@@ -6,7 +6,7 @@
 ///   namespace rf = rotary::roformer;
 ///   const rf::ExampleSet train = rf::read_tsv("chnsenticorp/train.tsv");
 ///   const rf::ExampleSet test = rf::read_tsv("chnsenticorp/test.tsv", {}, train.labels);
-///   const rf::ExampleSet pairs = rf::read_jsonl("pairs.jsonl", {.first = "q", .second = "answer"});
+///   const rf::ExampleSet pairs = rf::read_jsonl("pairs.jsonl", {.first = "q", .second = "a"});
 ///   const rf::ExampleSet scm = rf::pairs_of(rf::read_triples("scm.jsonl"));
 #pragma once
 
