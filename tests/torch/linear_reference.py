@@ -52,6 +52,8 @@ def quadratic(
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
     key_positions = positions if key_positions is None else key_positions
+    if padding is not None and feature_map == "favor":  # its stabiliser is over tokens
+        k = k * padding[:, None, :, None]
 
     def features(x: Tensor, key: bool) -> Tensor:
         return phi(x, feature_map, projection, key=key, causal=causal)

@@ -12,6 +12,7 @@
 #include "linear_attention/check.h"
 #include "linear_attention/features.h"
 #include "linear_attention/rows.h"
+#include "linear_attention/step.h"
 #include "linear_attention/sums.h"
 #include "rotary/torch_linear_attention.h"
 #include "rotation/turn.h"
@@ -64,7 +65,7 @@ std::pair<at::Tensor, at::Tensor> turn(const LinearAttendOptions& o, const at::T
   return {turned(o, {q}, o.positions)[0], turned(o, {k}, o.key_positions)[0]};
 }
 
-Terms make_terms(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+Terms make_terms(const at::Tensor& q, const at::Tensor& all_keys, const at::Tensor& v,
                  const LinearAttendOptions& o) {
   Terms t;
   OptionalTensor sees;  // [batch, 1, keys, 1]
@@ -73,6 +74,7 @@ Terms make_terms(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     t.seen = o.padding->unsqueeze(1).to(wide_type(q.scalar_type()));
   }
   const auto masked = [&](const at::Tensor& x) { return sees ? at::where(*sees, x, 0) : x; };
+  const at::Tensor k = masked(all_keys);  // what is no token has no part in FAVOR+'s stabiliser
   t.v = masked(v);
   switch (o.variant) {
     case LinearVariant::kCosine: {
@@ -193,8 +195,8 @@ at::Tensor key_value_sum(const at::Tensor& k, const at::Tensor& v) {
   return at::matmul(k.to(wide).transpose(-2, -1), v.to(wide));
 }
 
-LinearState state_of(const Terms& t) {
-  LinearState s;
+Sums sums_of(const Terms& t) {
+  Sums s;
   s.kv = key_value_sum(t.b, t.v);
   s.k = key_sum(t.divides_b());
   if (t.guarded) s.k = at::cat({s.k, key_sum(t.e)}, -1);
@@ -216,6 +218,15 @@ at::Tensor apply_state(const at::Tensor& q, const at::Tensor& state, bool one) {
   return one ? product + all.narrow_symint(2, features, 1) : product;
 }
 
+/// The denominators' part of the tokens before: `sums` are those of Sums::k.
+Before before_of(const Terms& t, const at::Tensor& sums) {
+  const at::Tensor column = sums.unsqueeze(-1);
+  if (!t.guarded) return {apply_state(t.c, column, t.one).squeeze(-1), at::Tensor()};
+  const c10::SymInt features = t.a.sym_size(3);
+  return {apply_state(t.a, column.narrow_symint(2, 0, features), false).squeeze(-1),
+          apply_state(t.c, column.narrow_symint(2, features, features), false).squeeze(-1)};
+}
+
 }  // namespace
 
 at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -228,36 +239,30 @@ at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
   return out.to(v.scalar_type());
 }
 
+Stepped linear_attend_step(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const Sums& sums, const LinearAttendOptions& options) {
+  check_linear_attend(q, k, v, options);
+  check_sums(q, k, v, sums, options);
+  const Terms t = make_terms(q, k, v, options);
+  std::optional<Before> before;
+  if (sums.kv.defined()) before = before_of(t, sums.k);
+  at::Tensor scale;
+  at::Tensor out = run(t, options.guard, Direction::kCausal, before, &scale);
+  if (sums.kv.defined()) {
+    out = out + (scale.unsqueeze(-1) * apply_state(t.a, sums.kv, t.one)).to(out.scalar_type());
+  }
+  const at::NoGradGuard no_grad;
+  Sums after = sums_of(t);
+  if (sums.kv.defined()) after = {sums.kv + after.kv, sums.k + after.k};
+  return {out.to(v.scalar_type()), after};
+}
+
 at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          LinearState& state, LinearAttendOptions options) {
   options.first = state.tokens;
-  check_linear_attend(q, k, v, options);
-  check_state(q, k, v, state, options);
-  const Terms t = make_terms(q, k, v, options);
-  std::optional<Before> before;
-  if (state.kv.defined()) {
-    const c10::SymInt features = t.divides_a().sym_size(3);
-    const at::Tensor column = state.k.unsqueeze(-1);
-    before.emplace();
-    before->divides =
-        apply_state(t.divides_a(), t.guarded ? column.narrow_symint(2, 0, features) : column, t.one)
-            .squeeze(-1);
-    if (t.guarded) {
-      before->guard =
-          apply_state(t.c, column.narrow_symint(2, features, features), false).squeeze(-1);
-    }
-  }
-  at::Tensor scale;
-  at::Tensor out = run(t, options.guard, Direction::kCausal, before, &scale);
-  if (state.kv.defined()) {
-    out = out + (scale.unsqueeze(-1) * apply_state(t.a, state.kv, t.one)).to(out.scalar_type());
-  }
-  const at::NoGradGuard no_grad;
-  const LinearState added = state_of(t);
-  state.kv = state.kv.defined() ? state.kv + added.kv : added.kv;
-  state.k = state.k.defined() ? state.k + added.k : added.k;
-  state.tokens += q.size(2);
-  return out.to(v.scalar_type());
+  const Stepped stepped = linear_attend_step(q, k, v, {state.kv, state.k}, options);
+  state = {stepped.sums.kv, stepped.sums.k, state.tokens + q.size(2)};
+  return stepped.out;
 }
 
 }  // namespace rotary::torch

@@ -3,10 +3,9 @@
 
 #include "linear_attention/check.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <string>
 
+#include "linear_attention/step.h"
 #include "rotation/rope_cache.h"
 
 namespace rotary::torch {
@@ -90,21 +89,22 @@ void check_linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
   check_masks(q, k, o);
 }
 
-void check_state(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                 const LinearState& state, const LinearAttendOptions& o) {
+void check_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Sums& sums,
+                const LinearAttendOptions& o) {
   TORCH_CHECK_VALUE(o.causal, kName, "a state is for causal attention");
   TORCH_CHECK_VALUE(!o.cu_seqlens.has_value() && !o.key_positions.has_value(), kName,
                     "a state is for one sequence a row");
-  if (!state.kv.defined()) return;
-  const std::int64_t features = o.feature_map == FeatureMap::kFavor && o.projection.has_value()
-                                    ? o.projection->size(0)
-                                    : q.size(3);
+  if (!sums.kv.defined()) return;
+  const bool favor = o.feature_map == FeatureMap::kFavor && o.projection.has_value();
+  const c10::SymInt features = favor ? o.projection->sym_size(0) : q.sym_size(3);
   const std::int64_t one = o.variant == LinearVariant::kCosine ? 1 : 0;
-  const std::int64_t sums = o.variant == LinearVariant::kRotated ? 2 * features : features + one;
-  TORCH_CHECK_VALUE(
-      state.kv.sizes() == at::IntArrayRef({k.size(0), k.size(1), features + one, v.size(3)}) &&
-          state.k.sizes() == at::IntArrayRef({k.size(0), k.size(1), sums}),
-      kName, "the state is of another attention: ", state.kv.sizes(), " and ", state.k.sizes());
+  const c10::SymInt width = o.variant == LinearVariant::kRotated ? 2 * features : features + one;
+  const c10::SymInt kv[] = {k.sym_size(0), k.sym_size(1), features + one, v.sym_size(3)};
+  const c10::SymInt ks[] = {k.sym_size(0), k.sym_size(1), width};
+  TORCH_CHECK_VALUE(sums.kv.sym_sizes() == c10::SymIntArrayRef(kv) &&
+                        sums.k.sym_sizes() == c10::SymIntArrayRef(ks),
+                    kName, "the state is of another attention: ", sums.kv.sym_sizes(), " and ",
+                    sums.k.sym_sizes());
 }
 
 std::vector<std::int64_t> read_boundaries(const at::Tensor& cu_seqlens, std::int64_t tokens) {

@@ -15,8 +15,6 @@ namespace rotary::torch {
 
 void check_linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const LinearAttendOptions& options);
-void check_state(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                 const LinearState& state, const LinearAttendOptions& options);
 
 /// cu_seqlens on the host.
 std::vector<std::int64_t> read_boundaries(const at::Tensor& cu_seqlens, std::int64_t tokens);

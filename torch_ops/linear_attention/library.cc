@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "linear_attention/check.h"
+#include "linear_attention/step.h"
 #include "rotary/torch_linear_attention.h"
 
 namespace rotary::torch {
@@ -41,28 +42,27 @@ at::Tensor attend_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> step_op(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& state_kv,
-    const OptionalTensor& state_k, std::int64_t first, std::string_view rope,
+    const OptionalTensor& state_k, c10::SymInt first, std::string_view rope,
     std::string_view variant, std::string_view feature_map, const OptionalTensor& projection,
     const OptionalTensor& padding, const OptionalTensor& positions,
     const OptionalTensor& frequencies, const OptionalTensor& scale, double guard) {
-  LinearState state;
-  if (state_kv.has_value()) state.kv = *state_kv;
-  if (state_k.has_value()) state.k = *state_k;
-  TORCH_CHECK_VALUE(state.kv.defined() == state.k.defined(),
+  TORCH_CHECK_VALUE(state_kv.has_value() == state_k.has_value(),
                     "[linear_attend_step] state_kv and state_k belong together");
-  state.tokens = first;
-  const at::Tensor out = linear_attend(q, k, v, state,
-                                       {.rope = std::string(rope),
-                                        .variant = variant_of(variant),
-                                        .feature_map = feature_map_of(feature_map),
-                                        .projection = projection,
-                                        .causal = true,
-                                        .padding = padding,
-                                        .positions = positions,
-                                        .frequencies = frequencies,
-                                        .scale = scale,
-                                        .guard = guard});
-  return {out, state.kv, state.k};
+  Sums sums;
+  if (state_kv.has_value()) sums = {*state_kv, *state_k};
+  const Stepped stepped = linear_attend_step(q, k, v, sums,
+                                             {.rope = std::string(rope),
+                                              .variant = variant_of(variant),
+                                              .feature_map = feature_map_of(feature_map),
+                                              .projection = projection,
+                                              .causal = true,
+                                              .padding = padding,
+                                              .positions = positions,
+                                              .first = std::move(first),
+                                              .frequencies = frequencies,
+                                              .scale = scale,
+                                              .guard = guard});
+  return {stepped.out, stepped.sums.kv, stepped.sums.k};
 }
 
 }  // namespace
@@ -78,13 +78,18 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
       {at::Tag::pt2_compliant_tag});
   m.def(
       "linear_attend_step(Tensor q, Tensor k, Tensor v, Tensor? state_kv=None, "
-      "Tensor? state_k=None, *, int first=0, str rope='', str variant='numerator', "
+      "Tensor? state_k=None, *, SymInt first=0, str rope='', str variant='numerator', "
       "str feature_map='elu', Tensor? projection=None, Tensor? padding=None, "
       "Tensor? positions=None, Tensor? frequencies=None, Tensor? scale=None, "
-      "float guard=0.01) -> (Tensor, Tensor, Tensor)");
+      "float guard=0.01) -> (Tensor, Tensor, Tensor)",
+      {at::Tag::pt2_compliant_tag});
 }
 
 TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) {
+  m.impl("linear_attend", rotary::torch::attend_op);
+  m.impl("linear_attend_step", rotary::torch::step_op);
+}
+TORCH_LIBRARY_IMPL(rotary, FuncTorchBatchedDecomposition, m) {
   m.impl("linear_attend", rotary::torch::attend_op);
   m.impl("linear_attend_step", rotary::torch::step_op);
 }
