@@ -70,4 +70,15 @@ void PendingFile::commit() {
   temporary_.clear();
 }
 
+void PendingFile::commit_durably() {
+  if (::fsync(descriptor_) != 0) fail_with_errno(target_, "cannot write");
+  commit();
+  const std::filesystem::path folder = target_.parent_path();
+  const int descriptor =
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // A folder that may be written but not read.
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
 }  // namespace rotary::internal
