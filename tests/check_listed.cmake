@@ -1,7 +1,8 @@
 # Run by ctest as `cmake -D SOURCE=... -D BINARY=... -P check_listed.cmake`: a source that no
 # CMakeLists.txt names is compiled by nobody, and a test in it never runs. The fuzz targets and the
 # consumers of the package are built elsewhere; the CUDA folders where there is a CUDA compiler, and
-# then without the stub of the engine; RoFormer with ROTARY_BUILD_ROFORMER.
+# then without the stub of the engine; RoFormer with ROTARY_BUILD_ROFORMER, its model
+# with ROTARY_BUILD_TORCH besides.
 file(READ "${BINARY}/compile_commands.json" commands)
 set(elsewhere "/tests/fuzz/|/tests/torch/|/examples/consumer/|/cuda/no_cuda[.]cc$")
 string(FIND "${commands}" "/src/cuda/engine.cc\"" engine)
@@ -11,6 +12,10 @@ endif()
 string(FIND "${commands}" "/roformer/text/" roformer)
 if(roformer EQUAL -1)
   string(APPEND elsewhere "|/roformer/")
+endif()
+string(FIND "${commands}" "/torch_ops/" torch)
+if(torch EQUAL -1)
+  string(APPEND elsewhere "|/roformer/(model|checkpoint|cli)/|/tests/roformer/(model|checkpoint)_test[.]cc$")
 endif()
 set(forgotten "")
 foreach(folder IN ITEMS src roformer tools tests bench examples)

@@ -1,0 +1,80 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Checkpoints as Hugging Face has them, read and written.
+///
+///   namespace rf = rotary::roformer;
+///   rf::Loaded base = rf::load_model("roformer_chinese_base");
+///   rf::save_model("tuned", *base.model);          // transformers loads it
+///
+///   folder/           config.json, model.safetensors
+///   folder/           config.json, model.safetensors.index.json, model-00001-of-00003.safetensors
+///   name.safetensors  name.config.json beside it, or config.json
+///
+/// Files are not trusted; what is wrong with one is an IoError of one line, the path in front.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "roformer/checkpoint/tensor_files.h"
+#include "roformer/model/config.h"
+#include "roformer/model/model.h"
+
+namespace rotary::roformer {
+
+struct CheckpointFiles {
+  std::filesystem::path config;
+  /// The tensors, or the index that names their files.
+  std::filesystem::path weights;
+};
+/// Where the parts of a checkpoint lie. Throws IoError if one is missing.
+CheckpointFiles find_checkpoint(const std::filesystem::path& path);
+
+/// All tensors of a .safetensors file, or of the shards that an index names.
+TensorMap read_weights(const std::filesystem::path& weights);
+
+/// What became of the tensors of a checkpoint.
+struct LoadReport {
+  /// Parameters that the checkpoint does not have: they keep their values.
+  std::vector<std::string> missing{};
+  /// Tensors that the model has no use for.
+  std::vector<std::string> unused{};
+  /// Tensors that are one with another in the model, and are equal to it in the checkpoint.
+  std::vector<std::string> tied{};
+};
+
+/// Copies tensors into parameters, of whatever type. Names may lack or have the prefix "roformer.",
+/// and norms may have TensorFlow's gamma and beta; tables of positions are passed over. Throws
+/// IoError that names `source` for a shape that does not fit; the model is then half loaded.
+LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source);
+
+struct Loaded {
+  Model model{};
+  LoadReport report{};
+};
+/// In inference mode (eval). `task`: another than the config's; its layers may then be missing.
+Loaded load_model(const std::filesystem::path& path, std::optional<Task> task = std::nullopt);
+/// As above, but a missing tensor is an IoError.
+Model load_complete_model(const std::filesystem::path& path);
+
+struct SaveOptions {
+  /// More than that goes into several files.
+  std::int64_t max_shard_bytes = std::int64_t{5} << 30;
+};
+
+/// The parameters under the names that transformers expects, with its table of positions.
+TensorMap weights_of(const ModelImpl& model);
+
+/// Writes a folder, or where the path ends in .safetensors that file and its config. A new folder
+/// appears only when it is complete; in one that exists, each file is replaced once its successor
+/// is on the disk, the config last, and other files stay.
+void write_checkpoint(const std::filesystem::path& path, const Config& config,
+                      const TensorMap& tensors, const SaveOptions& options = {});
+void save_model(const std::filesystem::path& path, const ModelImpl& model,
+                const SaveOptions& options = {});
+
+}  // namespace rotary::roformer

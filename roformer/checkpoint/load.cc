@@ -1,0 +1,201 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// From files to a model.
+#include <ATen/Functions.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "roformer/checkpoint/checkpoint.h"
+#include "rotary/error.h"
+#include "rotary/io.h"
+#include "support/quote.h"
+
+namespace rotary::roformer {
+namespace {
+
+namespace fs = std::filesystem;
+using internal::quote;
+
+constexpr std::string_view kPrefix = "roformer.";
+constexpr std::string_view kBias = "cls.predictions.bias";
+constexpr std::string_view kDecoderBias = "cls.predictions.decoder.bias";
+constexpr std::string_view kDecoder = "cls.predictions.decoder.weight";
+constexpr std::string_view kWords = "roformer.embeddings.word_embeddings.weight";
+
+[[noreturn]] void fail(const fs::path& path, const std::string& message) {
+  throw IoError(path.string(), IoError::kNoOffset, message);
+}
+
+/// The files that an index names, each once.
+std::set<std::string> shards_of(const nlohmann::json& map, const fs::path& index) {
+  std::set<std::string> files;
+  for (const auto& [name, file] : map.items()) {
+    if (!file.is_string()) fail(index, "weight_map must name a file for " + quote(name));
+    const std::string text = file.get<std::string>();
+    // A name and not a path: an index cannot reach out of its folder.
+    if (text.empty() || fs::path(text).filename() != text || text == "." || text == "..") {
+      fail(index, "weight_map must name files of this folder, got " + quote(text));
+    }
+    files.insert(text);
+  }
+  return files;
+}
+
+TensorMap read_shards(const fs::path& index) {
+  const MappedFile file(index);
+  const auto json = nlohmann::json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    fail(index, "not an index: there is no object weight_map in it");
+  }
+  const nlohmann::json& map = json["weight_map"];
+  TensorMap tensors;
+  for (const std::string& name : shards_of(map, index)) {
+    for (auto& [key, tensor] : read_tensors(index.parent_path() / name)) {
+      const auto entry = map.find(key);
+      if (entry != map.end() && *entry == name) tensors.emplace(key, std::move(tensor));
+    }
+  }
+  for (const auto& [name, shard] : map.items()) {
+    if (!tensors.contains(name)) {
+      fail(index.parent_path() / shard.get<std::string>(),
+           "the index promises tensor " + quote(name) + ", which is not in the file");
+    }
+  }
+  return tensors;
+}
+
+/// The names under which a checkpoint may have a parameter, the usual one first.
+std::vector<std::string> names_of(const std::string& name) {
+  std::vector<std::string> names = {name};
+  const auto swap_end = [&names](std::string text, std::string_view from, std::string_view to) {
+    if (text.ends_with(from)) {
+      names.push_back(text.replace(text.size() - from.size(), from.size(), to));
+    }
+  };
+  swap_end(name, "LayerNorm.weight", "LayerNorm.gamma");
+  swap_end(name, "LayerNorm.bias", "LayerNorm.beta");
+  for (std::size_t i = 0, known = names.size(); i < known; ++i) {
+    if (names[i].starts_with(kPrefix)) names.push_back(names[i].substr(kPrefix.size()));
+  }
+  if (name == kBias) names.emplace_back(kDecoderBias);
+  // Tied tensors may stand under either name.
+  if (name == kDecoder) names.emplace_back(kWords);
+  if (name == kWords) names.emplace_back(kDecoder);
+  return names;
+}
+
+bool is_position_table(std::string_view name) {
+  return name.ends_with("embed_positions.weight") || name.ends_with("embeddings.position_ids");
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes();
+  return text.str();
+}
+
+/// Whether the tensor is a second copy of a parameter.
+bool is_tied(const std::string& name, const at::Tensor& tensor, ModelImpl& model) {
+  const auto parameters = model.named_parameters();
+  const at::Tensor* twin = name == kDecoder       ? parameters.find(std::string(kWords))
+                           : name == kDecoderBias ? parameters.find(std::string(kBias))
+                                                  : nullptr;
+  return twin != nullptr && twin->sizes() == tensor.sizes() &&
+         at::equal(twin->detach(), tensor.to(twin->options()));
+}
+
+}  // namespace
+
+CheckpointFiles find_checkpoint(const fs::path& path) {
+  const auto exists = [](const fs::path& file) {
+    std::error_code ignored;
+    return fs::is_regular_file(file, ignored);
+  };
+  if (path.extension() == ".safetensors") {
+    if (!exists(path)) fail(path, "no such file");
+    fs::path own = path;
+    own.replace_extension(".config.json");
+    if (exists(own)) return {.config = own, .weights = path};
+    const fs::path shared = path.parent_path() / "config.json";
+    if (!exists(shared))
+      fail(path, "neither " + own.filename().string() + " nor config.json beside it");
+    return {.config = shared, .weights = path};
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    fail(path,
+         fs::exists(path, ignored)
+             ? "neither a folder with config.json and model.safetensors nor a .safetensors file"
+             : "no such folder or file");
+  }
+  if (!exists(path / "config.json")) fail(path, "there is no config.json in this folder");
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (exists(path / name)) return {.config = path / "config.json", .weights = path / name};
+  }
+  fail(path, exists(path / "pytorch_model.bin")
+                 ? "pytorch_model.bin is a pickle, which is not read: save it as safetensors first"
+                 : "there is neither model.safetensors nor model.safetensors.index.json in it");
+}
+
+TensorMap read_weights(const fs::path& weights) {
+  return weights.extension() == ".json" ? read_shards(weights) : read_tensors(weights);
+}
+
+LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source) {
+  const at::NoGradGuard no_grad;
+  LoadReport report;
+  std::set<std::string> used;
+  for (const auto& item : model.named_parameters()) {
+    const TensorMap::const_iterator none = tensors.end();
+    TensorMap::const_iterator found = none;
+    for (const std::string& name : names_of(item.key())) {
+      if (found == none) found = tensors.find(name);
+    }
+    if (found == none) {
+      report.missing.push_back(item.key());
+      continue;
+    }
+    const at::Tensor& tensor = found->second;
+    if (tensor.sizes() != item.value().sizes() || !tensor.is_floating_point()) {
+      std::ostringstream text;
+      text << "tensor " << quote(found->first) << " is " << tensor.sizes() << " of "
+           << tensor.scalar_type() << ", the config wants real numbers "
+           << shape_text(item.value());
+      fail(source, text.str());
+    }
+    item.value().copy_(tensor);
+    used.insert(found->first);
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (used.contains(name) || is_position_table(name)) continue;
+    (is_tied(name, tensor, model) ? report.tied : report.unused).push_back(name);
+  }
+  return report;
+}
+
+Loaded load_model(const fs::path& path, std::optional<Task> task) {
+  const CheckpointFiles files = find_checkpoint(path);
+  Config config = read_config(files.config);
+  if (task) config.task = *task;
+  Loaded loaded{.model = make_model(config)};
+  loaded.report = load_weights(*loaded.model, read_weights(files.weights), files.weights.string());
+  loaded.model->eval();
+  return loaded;
+}
+
+Model load_complete_model(const fs::path& path) {
+  Loaded loaded = load_model(path);
+  const std::vector<std::string>& missing = loaded.report.missing;
+  if (!missing.empty()) {
+    fail(path, "tensor " + quote(missing.front()) + " is missing" +
+                   (missing.size() > 1 ? ", and " + std::to_string(missing.size() - 1) + " more"
+                                       : std::string()));
+  }
+  return loaded.model;
+}
+
+}  // namespace rotary::roformer

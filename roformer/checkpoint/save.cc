@@ -1,0 +1,172 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// From a model to files.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "roformer/checkpoint/checkpoint.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "roformer.";
+
+/// transformers' table [positions, head_dim]: row m has sin(m f_i), then cos(m f_i).
+at::Tensor position_table(const Config& config) {
+  const std::int64_t pairs = config.head_dim() / 2;
+  const at::Tensor i = at::arange(pairs, at::kDouble);
+  const at::Tensor frequencies =
+      at::pow(config.rope_theta, i * (-2.0 / static_cast<double>(config.head_dim())));
+  const at::Tensor angles =
+      at::outer(at::arange(config.max_position_embeddings, at::kDouble), frequencies);
+  return at::cat({angles.sin(), angles.cos()}, 1).to(at::kFloat);
+}
+
+/// Tensors in the order of their names, each shard as full as the limit allows.
+std::vector<TensorMap> split(const TensorMap& tensors, std::int64_t limit) {
+  std::vector<TensorMap> shards(1);
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto size = static_cast<std::int64_t>(tensor.nbytes());
+    if (bytes + size > limit && !shards.back().empty()) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().emplace(name, tensor);
+    bytes += size;
+  }
+  return shards;
+}
+
+std::string shard_name(std::size_t i, std::size_t count) {
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, count);
+  return name;
+}
+
+/// Returns the names of the files that hold weights.
+std::set<std::string> write_weights(const fs::path& folder, const TensorMap& tensors,
+                                    std::int64_t limit) {
+  const std::vector<TensorMap> shards = split(tensors, limit);
+  if (shards.size() == 1) {
+    write_tensors(folder / "model.safetensors", tensors);
+    return {"model.safetensors"};
+  }
+  nlohmann::json index;
+  index["metadata"]["total_size"] = bytes_of(tensors);
+  std::set<std::string> files = {"model.safetensors.index.json"};
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string file = shard_name(i, shards.size());
+    write_tensors(folder / file, shards[i]);
+    for (const auto& [name, tensor] : shards[i]) index["weight_map"][name] = file;
+    files.insert(file);
+  }
+  write_text(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+  return files;
+}
+
+/// Weights of an earlier save under other names: a reader might take them for the new ones.
+void remove_stale(const fs::path& folder, const std::set<std::string>& files) {
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool weights = name == "model.safetensors" || name == "model.safetensors.index.json" ||
+                         (name.starts_with("model-") && name.ends_with(".safetensors"));
+    if (weights && !files.contains(name)) stale.push_back(entry.path());
+  }
+  for (const fs::path& path : stale) fs::remove(path);
+}
+
+void fill_folder(const fs::path& folder, const Config& config, const TensorMap& tensors,
+                 const SaveOptions& options) {
+  const std::set<std::string> files = write_weights(folder, tensors, options.max_shard_bytes);
+  remove_stale(folder, files);
+  write_text(folder / "config.json", to_json(config));
+}
+
+/// Filled beside its place, then renamed.
+void write_new_folder(const fs::path& folder, const Config& config, const TensorMap& tensors,
+                      const SaveOptions& options) {
+  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  std::string name = ".";
+  name.append(folder.filename().string()).append("-").append(std::to_string(::getpid()));
+  const fs::path beside = parent / name.append(".tmp");
+  fs::create_directories(parent);
+  fs::remove_all(beside);
+  fs::create_directory(beside);
+  try {
+    fill_folder(beside, config, tensors, options);
+    fs::rename(beside, folder);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(beside, ignored);
+    throw;
+  }
+  const int descriptor = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+TensorMap weights_of(const ModelImpl& model) {
+  const Config& config = model.config();
+  TensorMap tensors;
+  for (const auto& item : model.named_parameters()) {
+    std::string name = item.key();
+    // The bare model has no prefix, as in transformers.
+    if (config.task == Task::kEncoder) name = name.substr(kPrefix.size());
+    tensors.emplace(std::move(name), item.value().detach());
+  }
+  const auto bias = tensors.find("cls.predictions.bias");
+  if (!config.tie_word_embeddings && bias != tensors.end()) {
+    tensors.emplace("cls.predictions.decoder.bias", bias->second);
+  }
+  if (config.position_encoding == "rope") {
+    const std::string prefix(config.task == Task::kEncoder ? "" : kPrefix);
+    tensors.emplace(prefix + "encoder.embed_positions.weight", position_table(config));
+  }
+  return tensors;
+}
+
+void write_checkpoint(const fs::path& path, const Config& config, const TensorMap& tensors,
+                      const SaveOptions& options) {
+  try {
+    if (path.extension() == ".safetensors") {
+      write_tensors(path, tensors);
+      fs::path beside = path;
+      write_text(beside.replace_extension(".config.json"), to_json(config));
+      return;
+    }
+    // "folder/" and "folder" are one.
+    const fs::path folder = path.has_filename() ? path : path.parent_path();
+    if (fs::exists(folder)) {
+      if (!fs::is_directory(folder))
+        throw IoError(path.string(), IoError::kNoOffset, "not a folder");
+      return fill_folder(folder, config, tensors, options);
+    }
+    write_new_folder(folder, config, tensors, options);
+  } catch (const fs::filesystem_error& error) {
+    throw IoError(path.string(), IoError::kNoOffset, "cannot write: " + error.code().message());
+  }
+}
+
+void save_model(const fs::path& path, const ModelImpl& model, const SaveOptions& options) {
+  write_checkpoint(path, model.config(), weights_of(model), options);
+}
+
+}  // namespace rotary::roformer

@@ -1,0 +1,84 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// roformer convert: positions of the input give way to RoPE.
+#include "roformer/checkpoint/convert.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "roformer/cli/commands.h"
+#include "tools/terminal.h"
+
+namespace rotary::roformer::cli {
+namespace {
+
+struct Options {
+  std::string source;
+  std::string target;
+  double shard = 5000.0;  // MB
+};
+
+constexpr const char* kFooter =
+    R"(SOURCE is a BERT as Hugging Face has it, or a RoFormer whose position_encoding is learned or
+sinusoidal. Every weight is copied but those of positions; then the model is to be tuned with a
+small step. A model that has RoPE is written again as it is, in other files. TARGET is a new folder,
+which transformers loads, or a .safetensors file, whose config is written beside it. vocab.txt is
+copied along.
+
+Examples:
+  roformer convert bert-base-chinese/ rope-base-chinese/
+  roformer convert model/ shards/ --shard 500)";
+
+void copy_vocabulary(const std::filesystem::path& source, const std::filesystem::path& target) {
+  const std::filesystem::path vocabulary = source / "vocab.txt";
+  if (!std::filesystem::is_directory(target) || !std::filesystem::exists(vocabulary)) return;
+  std::filesystem::copy_file(vocabulary, target / "vocab.txt",
+                             std::filesystem::copy_options::overwrite_existing);
+}
+
+void convert(const Options& options) {
+  if (std::filesystem::exists(options.target)) {
+    throw UsageError(options.target + " exists already");
+  }
+  const Conversion result = convert_to_rope(options.source);
+  write_checkpoint(options.target, result.config, result.tensors,
+                   {.max_shard_bytes = static_cast<std::int64_t>(options.shard * 1e6)});
+  copy_vocabulary(options.source, options.target);
+  const std::size_t made =
+      result.tensors.contains("encoder.embed_positions.weight") ||
+              result.tensors.contains("roformer.encoder.embed_positions.weight")
+          ? 1
+          : 0;
+  std::string text = fmt::format("{}, {}\ncopied  {} tensors, {} of them under a new name\n",
+                                 options.target, architecture_of(result.config.task),
+                                 result.tensors.size() - made, result.renamed.size());
+  for (const auto& [name, reason] : result.dropped) {
+    text += fmt::format("dropped {}  ({})\n", rotary::cli::printable(name), reason);
+  }
+  if (result.dropped.empty()) text += "dropped nothing\n";
+  rotary::cli::print_out(text);
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("convert", "Turn a model with a table of positions into one with RoPE");
+  verb->footer(kFooter);
+  verb->add_option("SOURCE", options->source, "A folder or a .safetensors file")
+      ->required()
+      ->type_name("");
+  verb->add_option("TARGET", options->target, "What is written")->required()->type_name("");
+  verb->add_option("--shard", options->shard, "Weights of more than this go into several files")
+      ->type_name("MB")
+      ->check(CLI::Range(0.001, 1e6));
+  verb->callback([options] { convert(*options); });
+}
+
+}  // namespace rotary::roformer::cli

@@ -1,0 +1,95 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/cli/text_model.h"
+
+#include <ATen/Functions.h>
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <utility>
+
+#include "roformer/checkpoint/checkpoint.h"
+#include "roformer/cli/commands.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The one that was named, or the one that lies with the model.
+std::string find_file(const TextOptions& options, const std::string& named, const char* name) {
+  if (!named.empty()) return named;
+  const fs::path checkpoint(options.checkpoint);
+  const fs::path folder =
+      checkpoint.extension() == ".safetensors" ? checkpoint.parent_path() : checkpoint;
+  return fs::exists(folder / name) ? (folder / name).string() : std::string();
+}
+
+TokenizerKind kind_of(const TextOptions& options, bool has_dictionary) {
+  if (options.tokenizer == "roformer") return TokenizerKind::kRoFormer;
+  if (options.tokenizer == "bert") return TokenizerKind::kBert;
+  if (options.tokenizer == "character") return TokenizerKind::kCharacter;
+  if (options.tokenizer == "byte") return TokenizerKind::kByte;
+  return has_dictionary ? TokenizerKind::kRoFormer : TokenizerKind::kBert;
+}
+
+std::unique_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
+  TokenizerOptions found;
+  found.dictionary = find_file(options, options.dictionary, "dict.txt");
+  found.kind = kind_of(options, !found.dictionary.empty());
+  if (found.kind != TokenizerKind::kByte) {
+    found.vocabulary = find_file(options, options.vocabulary, "vocab.txt");
+    if (found.vocabulary.empty()) {
+      throw UsageError("there is no vocab.txt with the model: name one with --vocab");
+    }
+  }
+  if (found.kind == TokenizerKind::kRoFormer && found.dictionary.empty()) {
+    throw UsageError("the tokenizer roformer needs jieba's dictionary: name it with --dict");
+  }
+  return load_tokenizer(found);
+}
+
+}  // namespace
+
+void add_text_options(CLI::App& verb, TextOptions& options) {
+  verb.add_option("CHECKPOINT", options.checkpoint, "A folder or a .safetensors file")
+      ->required()
+      ->type_name("");
+  verb.add_option("--vocab", options.vocabulary, "The vocabulary; else vocab.txt with the model")
+      ->type_name("FILE");
+  verb.add_option("--dict", options.dictionary, "jieba's dictionary; else dict.txt with the model")
+      ->type_name("FILE");
+  verb.add_option("--tokenizer", options.tokenizer,
+                  "roformer, bert, character or byte; else roformer where there is a dictionary, "
+                  "and bert where there is none")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"roformer", "bert", "character", "byte"}));
+  verb.add_option("--max-length", options.max_length, "Tokens at most; the rest is cut off")
+      ->type_name("N");
+}
+
+TextModel open_text_model(const TextOptions& options, std::optional<Task> task) {
+  TextModel result{.model = nullptr, .tokenizer = open_tokenizer(options)};
+  result.model =
+      task ? load_model(options.checkpoint, task).model : load_complete_model(options.checkpoint);
+  const std::int64_t size = result.model->config().vocab_size;
+  if (result.tokenizer->vocabulary().size() > size) {
+    throw IoError(result.tokenizer->vocabulary().source(), IoError::kNoOffset,
+                  fmt::format("{} tokens, and the model has {}",
+                              result.tokenizer->vocabulary().size(), size));
+  }
+  return result;
+}
+
+Inputs inputs_of(const Encoding& encoding) {
+  const auto row = [](const std::vector<std::int32_t>& values) {
+    return at::tensor(std::vector<std::int64_t>(values.begin(), values.end()), at::kLong)
+        .unsqueeze(0);
+  };
+  return {.ids = row(encoding.ids), .types = row(encoding.types)};
+}
+
+}  // namespace rotary::roformer::cli

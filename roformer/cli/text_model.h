@@ -1,0 +1,40 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A model with its tokeniser: what the verbs that read text share.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "roformer/model/model.h"
+#include "roformer/text/tokenizer.h"
+
+namespace rotary::roformer::cli {
+
+struct TextOptions {
+  std::string checkpoint;
+  std::string vocabulary;
+  std::string dictionary;
+  std::string tokenizer;
+  std::size_t max_length = 0;
+};
+/// CHECKPOINT, --vocab, --dict, --tokenizer and --max-length.
+void add_text_options(CLI::App& verb, TextOptions& options);
+
+struct TextModel {
+  Model model;
+  std::unique_ptr<const Tokenizer> tokenizer;
+};
+/// `task`: of the model that is wanted, where it is another than the file's. Throws UsageError
+/// where a file of the tokeniser is not to be found, IoError where vocabulary and model do not fit.
+TextModel open_text_model(const TextOptions& options, std::optional<Task> task = std::nullopt);
+
+/// One row: [1, tokens].
+Inputs inputs_of(const Encoding& encoding);
+
+}  // namespace rotary::roformer::cli

@@ -1,0 +1,340 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/model/config.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "rotary/error.h"
+#include "rotary/io.h"
+#include "support/quote.h"
+
+namespace rotary::roformer {
+namespace {
+
+using Json = nlohmann::json;
+using internal::quote;
+
+template <typename T, std::size_t kCount>
+using Names = std::array<std::pair<std::string_view, T>, kCount>;
+
+constexpr Names<Task, 7> kTasks{
+    {{"RoFormerModel", Task::kEncoder},
+     {"RoFormerForMaskedLM", Task::kMaskedLm},
+     {"RoFormerForCausalLM", Task::kCausalLm},
+     {"RoFormerForSequenceClassification", Task::kSequenceClassification},
+     {"RoFormerForTokenClassification", Task::kTokenClassification},
+     {"RoFormerForQuestionAnswering", Task::kQuestionAnswering},
+     {"RoFormerForPairMatching", Task::kPairMatching}}};
+
+constexpr Names<Activation, 6> kActivations{{{"gelu", Activation::kGelu},
+                                             {"gelu_new", Activation::kGeluTanh},
+                                             {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                             {"relu", Activation::kRelu},
+                                             {"silu", Activation::kSilu},
+                                             {"swish", Activation::kSilu}}};
+constexpr Names<NormType, 2> kNorms{
+    {{"layer_norm", NormType::kLayer}, {"rms_norm", NormType::kRms}}};
+constexpr Names<AttentionKind, 2> kKinds{
+    {{"softmax", AttentionKind::kSoftmax}, {"linear", AttentionKind::kLinear}}};
+constexpr Names<Pooling, 2> kPoolings{{{"cls", Pooling::kCls}, {"mean", Pooling::kMean}}};
+
+template <typename T, std::size_t kCount>
+std::string_view name_of(const Names<T, kCount>& names, T value) {
+  for (const auto& [name, known] : names) {
+    if (known == value) return name;
+  }
+  return "";
+}
+
+/// Takes keys out of an object; what is left over at the end is not ours.
+class Reader {
+ public:
+  Reader(Json json, std::string source) : json_(std::move(json)), source_(std::move(source)) {}
+
+  [[noreturn]] void refuse(std::string_view key, std::string_view rule, const Json& got) const {
+    std::ostringstream text;
+    text << key << " must be " << rule << ", got "
+         << got.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80);
+    throw IoError(source_, IoError::kNoOffset, text.str());
+  }
+
+  void read(std::string_view key, std::int64_t& field) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    if (!value.is_number_integer()) refuse(key, "a whole number", value);
+    field = value.get<std::int64_t>();
+  }
+  void read(std::string_view key, double& field) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    if (!value.is_number()) refuse(key, "a number", value);
+    field = value.get<double>();
+  }
+  void read(std::string_view key, bool& field) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    if (!value.is_boolean()) refuse(key, "true or false", value);
+    field = value.get<bool>();
+  }
+  void read(std::string_view key, std::string& field) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    if (!value.is_string()) refuse(key, "a text", value);
+    field = value.get<std::string>();
+  }
+  template <typename T, std::size_t kCount>
+  void read(std::string_view key, T& field, const Names<T, kCount>& names) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    std::string known;
+    for (const auto& [name, meaning] : names) {
+      if (value == name) {
+        field = meaning;
+        return;
+      }
+      known.append(known.empty() ? "" : ", ").append(name);
+    }
+    refuse(key, "one of " + known, value);
+  }
+
+  /// Null where the key is missing.
+  Json take(std::string_view key) {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return nullptr;
+    Json value = std::move(*found);
+    json_.erase(found);
+    return value;
+  }
+  const Json& rest() const { return json_; }
+
+ private:
+  Json json_;
+  std::string source_;
+};
+
+void read_task(Reader& reader, Config& config) {
+  const Json names = reader.take("architectures");
+  if (names.is_null()) return;
+  if (!names.is_array() || names.empty() || !names[0].is_string()) {
+    reader.refuse("architectures", "a list of one name", names);
+  }
+  std::string known;
+  for (const auto& [name, task] : kTasks) {
+    if (names[0] == name) {
+      config.task = task;
+      return;
+    }
+    known.append(known.empty() ? "" : ", ").append(name);
+  }
+  reader.refuse("architectures", "one of " + known, names[0]);
+}
+
+/// id2label stays in the rest: its texts are the user's.
+void read_labels(Reader& reader, Config& config) {
+  reader.read("num_labels", config.num_labels);
+  const auto labels = reader.rest().find("id2label");
+  if (labels == reader.rest().end() || labels->is_null()) return;
+  if (!labels->is_object() || labels->empty()) {
+    reader.refuse("id2label", "an object with a text for each class", *labels);
+  }
+  config.num_labels = static_cast<std::int64_t>(labels->size());
+}
+
+std::string known_encodings() {
+  return "rope, none, learned, sinusoidal, t5, alibi, kerple_log, kerple_power or distance, or "
+         "several with + between them";
+}
+
+bool is_encoding(const std::string& text) {
+  constexpr std::array<std::string_view, 9> kEncodings{"rope",       "none",         "learned",
+                                                       "sinusoidal", "t5",           "alibi",
+                                                       "kerple_log", "kerple_power", "distance"};
+  std::istringstream parts(text);
+  std::size_t count = 0;
+  for (std::string part; std::getline(parts, part, '+'); ++count) {
+    if (std::find(kEncodings.begin(), kEncodings.end(), part) == kEncodings.end()) return false;
+  }
+  return count > 0 && text.back() != '+';
+}
+
+template <typename T>
+[[noreturn]] void fail(std::string_view key, std::string_view rule, const T& got) {
+  std::ostringstream text;
+  text << key << " must be " << rule << ", got " << got;
+  throw std::invalid_argument(text.str());
+}
+
+void check_sizes(const Config& c) {
+  const std::initializer_list<std::pair<std::string_view, std::int64_t>> sizes = {
+      {"vocab_size", c.vocab_size},
+      {"embedding_size", c.embedding_dim()},
+      {"hidden_size", c.hidden_size},
+      {"num_hidden_layers", c.num_hidden_layers},
+      {"num_attention_heads", c.num_attention_heads},
+      {"intermediate_size", c.intermediate_size},
+      {"max_position_embeddings", c.max_position_embeddings},
+      {"type_vocab_size", c.type_vocab_size},
+      {"num_labels", c.num_labels}};
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  for (const auto& [name, value] : sizes) {
+    if (value < 1 || value > kMost) fail(name, "1 to 2^31", value);
+  }
+  if (c.hidden_size % c.num_attention_heads != 0) {
+    fail("hidden_size",
+         "a multiple of num_attention_heads, " + std::to_string(c.num_attention_heads),
+         c.hidden_size);
+  }
+  if (c.position_encoding.find("rope") != std::string::npos && c.head_dim() % 2 != 0) {
+    fail("hidden_size / num_attention_heads", "even for RoPE", c.head_dim());
+  }
+  if (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size) {
+    fail("pad_token_id", "a token of the vocabulary", c.pad_token_id);
+  }
+}
+
+}  // namespace
+
+std::string_view architecture_of(Task task) noexcept {
+  for (const auto& [name, known] : kTasks) {
+    if (known == task) return name;
+  }
+  return "";
+}
+
+void check_config(const Config& c) {
+  check_sizes(c);
+  for (const auto& [name, value] :
+       {std::pair("hidden_dropout_prob", c.hidden_dropout_prob),
+        std::pair("attention_probs_dropout_prob", c.attention_probs_dropout_prob)}) {
+    if (!(value >= 0.0 && value < 1.0)) fail(name, "at least 0 and below 1", value);
+  }
+  if (!(c.layer_norm_eps > 0.0 && c.layer_norm_eps < 1.0)) {
+    fail("layer_norm_eps", "above 0 and below 1", c.layer_norm_eps);
+  }
+  if (!(c.initializer_range >= 0.0)) fail("initializer_range", "at least 0", c.initializer_range);
+  if (!(c.rope_theta > 0.0)) fail("rope_theta", "above 0", c.rope_theta);
+  if (!is_encoding(c.position_encoding)) {
+    fail("position_encoding", known_encodings(), quote(c.position_encoding));
+  }
+  if (c.attention_type == AttentionKind::kLinear) {
+    const std::string& e = c.position_encoding;
+    if (e != "rope" && e != "none" && e != "learned" && e != "sinusoidal") {
+      fail("position_encoding", "rope, none, learned or sinusoidal for linear attention", e);
+    }
+    if (c.rotary_value) fail("rotary_value", "false for linear attention", "true");
+  }
+}
+
+Config parse_config(std::string_view json, const std::string& source) {
+  Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) throw IoError(source, IoError::kNoOffset, "not a JSON object");
+  Reader reader(std::move(object), source);
+  std::string type = "roformer";
+  reader.read("model_type", type);
+  if (type != "roformer") {
+    reader.refuse("model_type", "\"roformer\" (`roformer convert` makes one of a BERT)", type);
+  }
+  bool cross_attention = false;
+  reader.read("add_cross_attention", cross_attention);
+  if (cross_attention) reader.refuse("add_cross_attention", "false", true);
+
+  Config c;
+  read_task(reader, c);
+  read_labels(reader, c);
+  reader.read("vocab_size", c.vocab_size);
+  reader.read("embedding_size", c.embedding_size);
+  reader.read("hidden_size", c.hidden_size);
+  reader.read("num_hidden_layers", c.num_hidden_layers);
+  reader.read("num_attention_heads", c.num_attention_heads);
+  reader.read("intermediate_size", c.intermediate_size);
+  reader.read("hidden_act", c.hidden_act, kActivations);
+  reader.read("hidden_dropout_prob", c.hidden_dropout_prob);
+  reader.read("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
+  reader.read("max_position_embeddings", c.max_position_embeddings);
+  reader.read("type_vocab_size", c.type_vocab_size);
+  reader.read("initializer_range", c.initializer_range);
+  reader.read("layer_norm_eps", c.layer_norm_eps);
+  reader.read("pad_token_id", c.pad_token_id);
+  reader.read("rotary_value", c.rotary_value);
+  reader.read("is_decoder", c.is_decoder);
+  reader.read("tie_word_embeddings", c.tie_word_embeddings);
+  reader.read("use_bias", c.use_bias);
+  reader.read("norm_type", c.norm_type, kNorms);
+  reader.read("mlm_transform", c.mlm_transform);
+  reader.read("dropout_before_norm", c.dropout_before_norm);
+  reader.read("position_encoding", c.position_encoding);
+  reader.read("rope_theta", c.rope_theta);
+  reader.read("attention_type", c.attention_type, kKinds);
+  reader.read("pair_pooling", c.pair_pooling, kPoolings);
+  c.other = reader.rest().dump();
+  try {
+    check_config(c);
+  } catch (const std::invalid_argument& error) {
+    throw IoError(source, IoError::kNoOffset, error.what());
+  }
+  return c;
+}
+
+Config read_config(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return parse_config(file.bytes(), path.string());
+}
+
+std::string to_json(const Config& c) {
+  Json json = Json::parse(c.other);
+  json["model_type"] = "roformer";
+  json["architectures"] = {architecture_of(c.task)};
+  json["add_cross_attention"] = false;
+  json["vocab_size"] = c.vocab_size;
+  json["embedding_size"] = c.embedding_dim();
+  json["hidden_size"] = c.hidden_size;
+  json["num_hidden_layers"] = c.num_hidden_layers;
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["intermediate_size"] = c.intermediate_size;
+  json["hidden_act"] = name_of(kActivations, c.hidden_act);
+  json["hidden_dropout_prob"] = c.hidden_dropout_prob;
+  json["attention_probs_dropout_prob"] = c.attention_probs_dropout_prob;
+  json["max_position_embeddings"] = c.max_position_embeddings;
+  json["type_vocab_size"] = c.type_vocab_size;
+  json["initializer_range"] = c.initializer_range;
+  json["layer_norm_eps"] = c.layer_norm_eps;
+  json["pad_token_id"] = c.pad_token_id;
+  json["rotary_value"] = c.rotary_value;
+  json["is_decoder"] = c.causal();
+  json["tie_word_embeddings"] = c.tie_word_embeddings;
+  const auto labels = json.find("id2label");
+  const bool named = labels != json.end() && labels->is_object() &&
+                     static_cast<std::int64_t>(labels->size()) == c.num_labels;
+  if (!named) {
+    json.erase("id2label");
+    json.erase("label2id");
+    for (std::int64_t i = 0; i < c.num_labels; ++i) {
+      const std::string name = "LABEL_" + std::to_string(i);
+      json["id2label"][std::to_string(i)] = name;
+      json["label2id"][name] = i;
+    }
+  }
+  const Config plain;
+  if (!c.use_bias) json["use_bias"] = false;
+  if (c.norm_type != plain.norm_type) json["norm_type"] = name_of(kNorms, c.norm_type);
+  if (!c.mlm_transform) json["mlm_transform"] = false;
+  if (c.dropout_before_norm) json["dropout_before_norm"] = true;
+  if (c.position_encoding != plain.position_encoding) {
+    json["position_encoding"] = c.position_encoding;
+  }
+  if (c.rope_theta != plain.rope_theta) json["rope_theta"] = c.rope_theta;
+  if (c.attention_type != plain.attention_type) {
+    json["attention_type"] = name_of(kKinds, c.attention_type);
+  }
+  if (c.task == Task::kPairMatching) json["pair_pooling"] = name_of(kPoolings, c.pair_pooling);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rotary::roformer

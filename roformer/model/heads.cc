@@ -1,0 +1,285 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What stands on the encoder: one class a task.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <utility>
+
+#include "roformer/model/layers.h"
+#include "roformer/model/model.h"
+
+namespace rotary::roformer {
+namespace {
+
+void check_labels(const at::Tensor& labels, at::IntArrayRef sizes, std::string_view name) {
+  TORCH_CHECK_VALUE(labels.sizes() == sizes && labels.scalar_type() == at::kLong, "[", name,
+                    "] labels must be ", sizes, " of int64, got ", labels.sizes(), " of ",
+                    labels.scalar_type());
+}
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                         std::int64_t ignored = kIgnored) {
+  return at::cross_entropy_loss(logits.to(at::promote_types(logits.scalar_type(), at::kFloat)),
+                                labels, {}, at::Reduction::Mean, ignored);
+}
+
+class EncoderOnlyImpl final : public ModelImpl {
+ public:
+  explicit EncoderOnlyImpl(const Config& config) : ModelImpl(config) { initialize(); }
+  Output forward(const Inputs& in) override {
+    TORCH_CHECK_VALUE(!in.labels, "[RoFormerModel] has no use for labels");
+    return {.hidden = roformer().forward(in)};
+  }
+};
+
+/// "predictions": transform.dense, transform.LayerNorm, bias, and decoder where it is not tied.
+class PredictionsImpl final : public ::torch::nn::Module {
+ public:
+  explicit PredictionsImpl(const Config& config)
+      : ::torch::nn::Module("Predictions"),
+        activation_(config.hidden_act),
+        dropout_(config.mlm_transform ? 0.0 : config.hidden_dropout_prob) {
+    if (config.use_bias) bias_ = register_parameter("bias", at::zeros({config.vocab_size}));
+    if (config.mlm_transform) {
+      const auto transform = register_module("transform", std::make_shared<::torch::nn::Module>());
+      dense_ = transform->register_module(
+          "dense", make_linear(config.hidden_size, config.embedding_dim(), config));
+      norm_ = transform->register_module(
+          "LayerNorm", std::make_shared<NormImpl>(config.embedding_dim(), config));
+    }
+    if (!config.tie_word_embeddings) {
+      decoder_ = register_module(
+          "decoder",
+          ::torch::nn::Linear(
+              ::torch::nn::LinearOptions(config.embedding_dim(), config.vocab_size).bias(false)));
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) {
+    const at::Tensor x = dense_ ? norm_->forward(activate(dense_(hidden), activation_))
+                                : at::dropout(hidden, dropout_, is_training());
+    return at::linear(x, decoder_ ? decoder_->weight : words,
+                      bias_.defined() ? std::optional(bias_) : std::nullopt);
+  }
+
+ private:
+  Activation activation_;
+  double dropout_;
+  ::torch::nn::Linear dense_{nullptr};
+  std::shared_ptr<NormImpl> norm_;
+  ::torch::nn::Linear decoder_{nullptr};
+  at::Tensor bias_;
+};
+
+/// Masked and causal.
+class LanguageModelImpl final : public ModelImpl {
+ public:
+  explicit LanguageModelImpl(const Config& config)
+      : ModelImpl(config),
+        predictions_(
+            register_module("cls", std::make_shared<::torch::nn::Module>())
+                ->register_module("predictions", std::make_shared<PredictionsImpl>(config))) {
+    initialize();
+  }
+
+  Output forward(const Inputs& in) override {
+    const at::Tensor hidden = roformer().forward(in);
+    if (!in.labels) {
+      TORCH_CHECK_VALUE(in.logits_at == LogitsAt::kAllTokens,
+                        "[RoFormer] logits at labels need labels");
+      return {.logits = predict(hidden), .hidden = hidden};
+    }
+    check_labels(*in.labels, in.ids.sizes(), "RoFormer");
+    const at::Tensor labels = expected(in).flatten();
+    if (in.logits_at == LogitsAt::kAllTokens) {
+      const at::Tensor logits = predict(hidden);
+      return {
+          .loss = cross_entropy(logits.flatten(0, 1), labels), .logits = logits, .hidden = hidden};
+    }
+    const at::Tensor places = labels.ne(kIgnored).nonzero().squeeze(1);
+    const at::Tensor logits = predict(hidden.flatten(0, 1).index_select(0, places));
+    return {.loss = cross_entropy(logits, labels.index_select(0, places)),
+            .logits = logits,
+            .hidden = hidden};
+  }
+
+ private:
+  at::Tensor predict(const at::Tensor& hidden) {
+    return predictions_->forward(hidden, roformer().word_embeddings());
+  }
+  /// What each token should say.
+  at::Tensor expected(const Inputs& in) const {
+    if (config().task == Task::kMaskedLm || in.causal_labels == CausalLabels::kNextToken) {
+      return *in.labels;
+    }
+    const at::Tensor none = in.labels->new_full({in.labels->size(0), 1}, kIgnored);
+    return at::cat({in.labels->narrow(1, 1, in.labels->size(1) - 1), none}, 1);
+  }
+
+  std::shared_ptr<PredictionsImpl> predictions_;
+};
+
+/// Classes by cross entropy; one label is a number to come near to; real labels of several classes
+/// are each true or false by itself.
+at::Tensor classification_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  const std::int64_t classes = logits.size(1);
+  if (classes > 1 && !labels.is_floating_point()) {
+    check_labels(labels, {logits.size(0)}, "RoFormerForSequenceClassification");
+    return cross_entropy(logits, labels);
+  }
+  TORCH_CHECK_VALUE(labels.numel() == logits.numel(),
+                    "[RoFormerForSequenceClassification] labels must be ", logits.sizes(), ", got ",
+                    labels.sizes());
+  const at::Tensor wanted = labels.to(logits.scalar_type()).view(logits.sizes());
+  return classes == 1 ? at::mse_loss(logits, wanted)
+                      : at::binary_cross_entropy_with_logits(logits, wanted);
+}
+
+class SequenceClassificationImpl final : public ModelImpl {
+ public:
+  explicit SequenceClassificationImpl(const Config& config) : ModelImpl(config) {
+    const auto group = register_module("classifier", std::make_shared<::torch::nn::Module>());
+    dense_ = group->register_module("dense",
+                                    make_linear(config.hidden_size, config.hidden_size, config));
+    out_ = group->register_module("out_proj",
+                                  make_linear(config.hidden_size, config.num_labels, config));
+    initialize();
+  }
+
+  Output forward(const Inputs& in) override {
+    const at::Tensor hidden = roformer().forward(in);
+    const double p = config().hidden_dropout_prob;
+    at::Tensor x = at::dropout(hidden.select(1, 0), p, is_training());
+    x = at::dropout(activate(dense_(x), config().hidden_act), p, is_training());
+    Output out{.logits = out_(x), .hidden = hidden};
+    if (in.labels) out.loss = classification_loss(out.logits, *in.labels);
+    return out;
+  }
+
+ private:
+  ::torch::nn::Linear dense_{nullptr};
+  ::torch::nn::Linear out_{nullptr};
+};
+
+class TokenClassificationImpl final : public ModelImpl {
+ public:
+  explicit TokenClassificationImpl(const Config& config)
+      : ModelImpl(config),
+        classifier_(register_module("classifier",
+                                    make_linear(config.hidden_size, config.num_labels, config))) {
+    initialize();
+  }
+
+  Output forward(const Inputs& in) override {
+    const at::Tensor hidden = roformer().forward(in);
+    Output out{
+        .logits = classifier_(at::dropout(hidden, config().hidden_dropout_prob, is_training())),
+        .hidden = hidden};
+    if (in.labels) {
+      check_labels(*in.labels, in.ids.sizes(), "RoFormerForTokenClassification");
+      out.loss = cross_entropy(out.logits.flatten(0, 1), in.labels->flatten());
+    }
+    return out;
+  }
+
+ private:
+  ::torch::nn::Linear classifier_;
+};
+
+class QuestionAnsweringImpl final : public ModelImpl {
+ public:
+  explicit QuestionAnsweringImpl(const Config& config)
+      : ModelImpl(config),
+        outputs_(register_module("qa_outputs", make_linear(config.hidden_size, 2, config))) {
+    initialize();
+  }
+
+  Output forward(const Inputs& in) override {
+    const at::Tensor hidden = roformer().forward(in);
+    Output out{.logits = outputs_(hidden), .hidden = hidden};
+    if (in.labels) {
+      check_labels(*in.labels, {in.ids.size(0), 2}, "RoFormerForQuestionAnswering");
+      // Answers beyond the text do not count.
+      const std::int64_t end = in.ids.size(1);
+      const at::Tensor places = in.labels->clamp(0, end);
+      const at::Tensor first = cross_entropy(out.logits.select(2, 0), places.select(1, 0), end);
+      const at::Tensor last = cross_entropy(out.logits.select(2, 1), places.select(1, 1), end);
+      out.loss = (first + last) / 2;
+    }
+    return out;
+  }
+
+ private:
+  ::torch::nn::Linear outputs_;
+};
+
+/// [CLS] A [SEP] B [SEP] to a score, as RoFormer's authors do it for similar cases.
+class PairMatchingImpl final : public ModelImpl {
+ public:
+  explicit PairMatchingImpl(const Config& config)
+      : ModelImpl(config),
+        classifier_(register_module("classifier",
+                                    make_linear(config.hidden_size, config.num_labels, config))) {
+    initialize();
+  }
+
+  Output forward(const Inputs& in) override {
+    TORCH_CHECK_VALUE(!in.cu_seqlens, "[RoFormerForPairMatching] rows are not packed");
+    const at::Tensor hidden = roformer().forward(in);
+    const at::Tensor pooled =
+        config().pair_pooling == Pooling::kCls ? hidden.select(1, 0) : mean_pool(hidden, in.mask);
+    Output out{
+        .logits = classifier_(at::dropout(pooled, config().hidden_dropout_prob, is_training())),
+        .hidden = hidden};
+    if (in.labels) out.loss = loss(out.logits, *in.labels);
+    return out;
+  }
+
+ private:
+  /// One label: the probability that the two match.
+  static at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels) {
+    if (logits.size(1) > 1) {
+      check_labels(labels, {logits.size(0)}, "RoFormerForPairMatching");
+      return cross_entropy(logits, labels);
+    }
+    TORCH_CHECK_VALUE(labels.numel() == logits.size(0),
+                      "[RoFormerForPairMatching] labels must be [", logits.size(0), "], got ",
+                      labels.sizes());
+    return at::binary_cross_entropy_with_logits(
+        logits, labels.to(logits.scalar_type()).view(logits.sizes()));
+  }
+
+  ::torch::nn::Linear classifier_;
+};
+
+}  // namespace
+
+at::Tensor mean_pool(const at::Tensor& hidden, const std::optional<at::Tensor>& mask) {
+  if (!mask) return hidden.mean(1);
+  const at::Tensor weights = mask->ne(0).to(hidden.scalar_type()).unsqueeze(-1);
+  return (hidden * weights).sum(1) / weights.sum(1).clamp_min(1);
+}
+
+Model make_model(const Config& config) {
+  check_config(config);
+  switch (config.task) {
+    case Task::kEncoder:
+      return std::make_shared<EncoderOnlyImpl>(config);
+    case Task::kMaskedLm:
+    case Task::kCausalLm:
+      return std::make_shared<LanguageModelImpl>(config);
+    case Task::kSequenceClassification:
+      return std::make_shared<SequenceClassificationImpl>(config);
+    case Task::kTokenClassification:
+      return std::make_shared<TokenClassificationImpl>(config);
+    case Task::kQuestionAnswering:
+      return std::make_shared<QuestionAnsweringImpl>(config);
+    case Task::kPairMatching:
+      return std::make_shared<PairMatchingImpl>(config);
+  }
+  return nullptr;
+}
+
+}  // namespace rotary::roformer

@@ -1,0 +1,206 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/model/layers.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <tuple>
+#include <utility>
+
+#include "rotary/frequencies.h"
+#include "rotary/rope.h"
+#include "rotary/torch_rope.h"
+
+namespace rotary::roformer {
+namespace {
+
+/// A module that only gives names to those in it.
+std::shared_ptr<::torch::nn::Module> add_group(::torch::nn::Module& parent, const char* name) {
+  return parent.register_module(name, std::make_shared<::torch::nn::Module>());
+}
+
+/// RoFormer turns neighbours: (x_2i, x_2i+1) by m theta^(-2i/d).
+std::string rope_of(const Config& config) {
+  return torch::to_text(
+      {.frequencies =
+           make_frequencies({.rotary_dim = config.head_dim(), .theta = config.rope_theta}),
+       .layout = {.head_dim = config.head_dim(), .pairing = Pairing::kInterleaved}});
+}
+
+bool has_rope(const Config& config) {
+  return config.position_encoding.find("rope") != std::string::npos;
+}
+
+std::shared_ptr<torch::EncodingImpl> encoding_of(const Config& config) {
+  return torch::make_encoding({.name = config.position_encoding,
+                               .model_dim = config.embedding_dim(),
+                               .max_positions = config.max_position_embeddings,
+                               .heads = config.num_attention_heads,
+                               .causal = config.causal(),
+                               .rope = has_rope(config) ? rope_of(config) : std::string()});
+}
+
+}  // namespace
+
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kSilu:
+      return at::silu(x);
+  }
+  return x;
+}
+
+::torch::nn::Linear make_linear(std::int64_t from, std::int64_t to, const Config& config) {
+  return ::torch::nn::Linear(::torch::nn::LinearOptions(from, to).bias(config.use_bias));
+}
+
+NormImpl::NormImpl(std::int64_t size, const Config& config)
+    : ::torch::nn::Module("LayerNorm"),
+      type_(config.norm_type),
+      size_(size),
+      eps_(config.layer_norm_eps) {
+  if (type_ == NormType::kRms) return;
+  weight_ = register_parameter("weight", at::ones({size}));
+  bias_ = register_parameter("bias", at::zeros({size}));
+}
+
+at::Tensor NormImpl::forward(const at::Tensor& x) const {
+  if (type_ == NormType::kRms) return at::rms_norm(x, {size_}, std::nullopt, eps_);
+  return at::layer_norm(x, {size_}, weight_, bias_, eps_);
+}
+
+EmbeddingsImpl::EmbeddingsImpl(const Config& config)
+    : ::torch::nn::Module("Embeddings"),
+      dropout_(config.hidden_dropout_prob),
+      dropout_first_(config.dropout_before_norm) {
+  const std::int64_t size = config.embedding_dim();
+  words_ = register_module("word_embeddings", ::torch::nn::Embedding(config.vocab_size, size));
+  types_ = register_module("token_type_embeddings",
+                           ::torch::nn::Embedding(config.type_vocab_size, size));
+  words_->options.padding_idx(config.pad_token_id);
+  norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(size, config));
+}
+
+at::Tensor EmbeddingsImpl::forward(const Inputs& inputs, torch::EncodingImpl& encoding,
+                                   const torch::Where& where) {
+  at::Tensor x = words_(inputs.ids);
+  x = inputs.types ? x + types_(*inputs.types) : x + types_->weight[0];
+  if (where.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
+  if (encoding.sites().input) x = encoding.embed(x, where);
+  if (dropout_first_) return norm_->forward(at::dropout(x, dropout_, is_training()));
+  return at::dropout(norm_->forward(x), dropout_, is_training());
+}
+
+SelfAttentionImpl::SelfAttentionImpl(const Config& config)
+    : ::torch::nn::Module("SelfAttention"),
+      heads_(config.num_attention_heads),
+      kind_(config.attention_type),
+      turn_values_(config.rotary_value),
+      dropout_(config.attention_probs_dropout_prob),
+      rope_(has_rope(config) ? rope_of(config) : std::string()) {
+  const std::int64_t size = config.hidden_size;
+  query_ = register_module("query", make_linear(size, size, config));
+  key_ = register_module("key", make_linear(size, size, config));
+  value_ = register_module("value", make_linear(size, size, config));
+}
+
+at::Tensor SelfAttentionImpl::softmax(at::Tensor q, at::Tensor k, at::Tensor v,
+                                      torch::EncodingImpl& encoding, const Pass& pass,
+                                      Cache::Layer* cache) {
+  if (encoding.sites().query_key) {
+    std::vector<at::Tensor> keys = {k};
+    if (turn_values_) keys.push_back(v);
+    const std::vector<at::Tensor> turned = encoding.turn(q, keys, pass.where);
+    q = turned[0];
+    k = turned[1];
+    if (turn_values_) v = turned[2];
+  }
+  q = q.transpose(1, 2);
+  k = k.transpose(1, 2);
+  v = v.transpose(1, 2);
+  if (cache != nullptr) std::tie(k, v) = cache->softmax.append(k, v);
+  torch::AttendOptions options = pass.attend;
+  options.dropout = is_training() ? dropout_ : 0.0;
+  return torch::attend(q, k, v, options);
+}
+
+at::Tensor SelfAttentionImpl::linear(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const Pass& pass, Cache::Layer* cache) {
+  torch::LinearAttendOptions options{.rope = rope_,
+                                     .causal = pass.causal,
+                                     .padding = pass.attend.padding,
+                                     .cu_seqlens = pass.attend.cu_seqlens};
+  const auto heads_first = [](const at::Tensor& x) { return x.transpose(1, 2); };
+  if (cache != nullptr) {
+    return torch::linear_attend(heads_first(q), heads_first(k), heads_first(v), cache->linear,
+                                std::move(options));
+  }
+  return torch::linear_attend(heads_first(q), heads_first(k), heads_first(v), options);
+}
+
+at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding,
+                                      const Pass& pass, Cache::Layer* cache) {
+  const auto split = [this](const at::Tensor& y) { return y.unflatten(-1, {heads_, -1}); };
+  const at::Tensor q = split(query_(x));
+  const at::Tensor k = split(key_(x));
+  const at::Tensor v = split(value_(x));
+  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(q, k, v, pass, cache)
+                                                       : softmax(q, k, v, encoding, pass, cache);
+  return y.transpose(1, 2).flatten(2);
+}
+
+ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
+    : ::torch::nn::Module("Residual"), dropout_(config.hidden_dropout_prob) {
+  dense_ = register_module("dense", make_linear(from, config.hidden_size, config));
+  norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(config.hidden_size, config));
+}
+
+at::Tensor ResidualImpl::forward(const at::Tensor& x, const at::Tensor& before) {
+  return norm_->forward(at::dropout(dense_(x), dropout_, is_training()) + before);
+}
+
+LayerImpl::LayerImpl(const Config& config)
+    : ::torch::nn::Module("Layer"), activation_(config.hidden_act) {
+  const auto attention = add_group(*this, "attention");
+  self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config));
+  attention_output_ = attention->register_module(
+      "output", std::make_shared<ResidualImpl>(config.hidden_size, config));
+  intermediate_ = add_group(*this, "intermediate")
+                      ->register_module("dense", make_linear(config.hidden_size,
+                                                             config.intermediate_size, config));
+  output_ =
+      register_module("output", std::make_shared<ResidualImpl>(config.intermediate_size, config));
+}
+
+at::Tensor LayerImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
+                              Cache::Layer* cache) {
+  const at::Tensor y = attention_output_->forward(self_->forward(x, encoding, pass, cache), x);
+  return output_->forward(activate(intermediate_(y), activation_), y);
+}
+
+EncoderImpl::EncoderImpl(const Config& config)
+    : ::torch::nn::Module("Encoder"), encoding_(encoding_of(config)) {
+  register_module("encoding", encoding_);
+  const auto group = add_group(*this, "layer");
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    layers_.push_back(
+        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config)));
+  }
+}
+
+at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    x = layers_[i]->forward(x, *encoding_, pass, cache == nullptr ? nullptr : &cache->layers[i]);
+  }
+  return x;
+}
+
+}  // namespace rotary::roformer

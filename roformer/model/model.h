@@ -1,0 +1,132 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// RoFormer on LibTorch: the encoder (or causal decoder) and what stands on it.
+///
+///   namespace rf = rotary::roformer;
+///   rf::Model model = rf::make_model(config);
+///   rf::Output y = model->forward({.ids = ids, .mask = mask, .labels = labels});
+///   y.loss.backward();
+///
+/// Parameters have Hugging Face's names: "roformer.encoder.layer.0.attention.self.query.weight".
+/// Rotation and attention are rotary::torch's. c10::ValueError says what does not fit.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "roformer/model/config.h"
+#include "rotary/torch_attention.h"
+#include "rotary/torch_linear_attention.h"
+
+namespace rotary::roformer {
+
+class EmbeddingsImpl;
+class EncoderImpl;
+
+/// What the layers remember of the tokens so far, for a causal model in inference.
+struct Cache {
+  struct Layer {
+    torch::KeyValueCache softmax{};
+    torch::LinearState linear{};
+  };
+  std::vector<Layer> layers{};
+  std::int64_t tokens = 0;
+};
+
+/// What the labels of kCausalLm are.
+enum class CausalLabels : std::uint8_t {
+  kSameToken,  // the ids themselves, compared with what the token before says, as in transformers
+  kNextToken,  // what each token should say, as the batches of roformer/data have it
+};
+/// Where the logits of the language models are computed.
+enum class LogitsAt : std::uint8_t {
+  kAllTokens,
+  kLabels,  // [labelled tokens, vocab_size]: where a label is not kIgnored; spares the rest
+};
+inline constexpr std::int64_t kIgnored = -100;
+
+struct Inputs {
+  /// [batch, tokens], int64.
+  at::Tensor ids{};
+  /// [batch, tokens], int64; 0 where absent.
+  std::optional<at::Tensor> types{};
+  /// [batch, tokens], with a cache those in it too: 0 or false where there is padding.
+  std::optional<at::Tensor> mask{};
+  /// Several sequences in a row: where each begins in the rows laid end to end, and batch * tokens
+  /// at last. Each is for itself; positions begin at 0 in each.
+  std::optional<at::Tensor> cu_seqlens{};
+  std::optional<std::int64_t> max_seqlen{};
+  /// int64, kIgnored where there is none. Language models, kTokenClassification: [batch, tokens];
+  /// kQuestionAnswering: [batch, 2], first and last token; the others: [batch], or real numbers
+  /// [batch, num_labels].
+  std::optional<at::Tensor> labels{};
+  CausalLabels causal_labels = CausalLabels::kSameToken;
+  LogitsAt logits_at = LogitsAt::kAllTokens;
+  /// The tokens follow those in it.
+  Cache* cache = nullptr;
+};
+
+struct Output {
+  /// The mean over labels; undefined without labels.
+  at::Tensor loss{};
+  /// [batch, tokens, vocab_size | num_labels | 2], or [batch, num_labels]; undefined for kEncoder.
+  at::Tensor logits{};
+  /// [batch, tokens, hidden_size]
+  at::Tensor hidden{};
+};
+
+/// Embeddings and layers: "embeddings", "embeddings_project", "encoder".
+class RoFormerImpl : public ::torch::nn::Module {
+ public:
+  explicit RoFormerImpl(const Config& config);
+
+  /// [batch, tokens, hidden_size]; labels are not looked at.
+  at::Tensor forward(const Inputs& inputs);
+  /// [vocab_size, embedding_size]
+  const at::Tensor& word_embeddings() const;
+  /// The kernel of the last forward(): "flash", "cudnn", "efficient", "math" or "linear".
+  const std::string& attention_backend() const noexcept { return backend_; }
+
+ private:
+  Config config_;
+  std::shared_ptr<EmbeddingsImpl> embeddings_;
+  ::torch::nn::Linear project_{nullptr};
+  std::shared_ptr<EncoderImpl> encoder_;
+  std::string backend_;
+};
+
+/// "roformer", and the layers of a task. Weights begin as config.initializer_range says; draws come
+/// from PyTorch's default generator.
+class ModelImpl : public ::torch::nn::Module {
+ public:
+  virtual Output forward(const Inputs& inputs) = 0;
+
+  const Config& config() const noexcept { return config_; }
+  RoFormerImpl& roformer() noexcept { return *roformer_; }
+
+ protected:
+  explicit ModelImpl(const Config& config);
+  /// Last call of a constructor.
+  void initialize();
+
+ private:
+  Config config_;
+  std::shared_ptr<RoFormerImpl> roformer_;
+};
+using Model = std::shared_ptr<ModelImpl>;
+
+/// The model of config.task. Throws std::invalid_argument as check_config() does.
+Model make_model(const Config& config);
+
+/// [batch, hidden_size]: the mean over the tokens that are no padding.
+at::Tensor mean_pool(const at::Tensor& hidden, const std::optional<at::Tensor>& mask);
+
+}  // namespace rotary::roformer

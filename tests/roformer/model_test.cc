@@ -1,0 +1,248 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The model against itself: what must not matter does not. test_roformer.py has it against
+// transformers.
+#include "roformer/model/model.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <set>
+
+#include "roformer/roformer_testing.h"
+
+namespace rotary::roformer {
+namespace {
+
+constexpr double kRounding = 2e-5;
+
+Config small(Task task) {
+  Config config;
+  config.task = task;
+  config.vocab_size = 50;
+  config.hidden_size = 32;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 48;
+  config.initializer_range = 0.2;
+  config.max_position_embeddings = 64;
+  return config;
+}
+
+Model make(const Config& config) {
+  at::manual_seed(7);
+  Model model = make_model(config);
+  model->eval();
+  return model;
+}
+
+at::Tensor ids_of(std::int64_t rows, std::int64_t tokens) {
+  at::manual_seed(11);
+  return at::randint(1, 50, {rows, tokens}, at::kLong);
+}
+
+double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a.detach() - b.detach()).abs().max().item<double>();
+}
+
+// ---- Causal -------------------------------------------------------------------------------------
+
+class Causal : public testing::TestWithParam<std::pair<AttentionKind, std::string>> {
+ protected:
+  Model model() const {
+    Config config = small(Task::kCausalLm);
+    config.attention_type = GetParam().first;
+    config.position_encoding = GetParam().second;
+    return make(config);
+  }
+};
+
+TEST_P(Causal, NoTokenSeesALaterOne) {
+  const Model m = model();
+  const at::Tensor ids = ids_of(2, 9);
+  at::Tensor changed = ids.clone();
+  changed.narrow(1, 5, 4).fill_(3);
+  const at::Tensor a = m->forward({.ids = ids}).logits;
+  const at::Tensor b = m->forward({.ids = changed}).logits;
+  EXPECT_LE(apart(a.narrow(1, 0, 5), b.narrow(1, 0, 5)), kRounding);
+  EXPECT_GT(apart(a.narrow(1, 5, 4), b.narrow(1, 5, 4)), 0.01);
+}
+
+TEST_P(Causal, ACacheAnswersAsOnePassDoes) {
+  const at::NoGradGuard no_grad;
+  const Model m = model();
+  const at::Tensor ids = ids_of(2, 12);
+  const at::Tensor whole = m->forward({.ids = ids}).logits;
+  Cache cache;
+  std::vector<at::Tensor> parts;
+  std::int64_t first = 0;
+  for (const std::int64_t tokens : {5, 1, 1, 3, 2}) {  // a prompt, tokens, and several at once
+    parts.push_back(m->forward({.ids = ids.narrow(1, first, tokens), .cache = &cache}).logits);
+    first += tokens;
+  }
+  EXPECT_EQ(cache.tokens, 12);
+  EXPECT_LE(apart(at::cat(parts, 1), whole), kRounding);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Causal,
+                         testing::Values(std::pair(AttentionKind::kSoftmax, "rope"),
+                                         std::pair(AttentionKind::kSoftmax, "rope+alibi"),
+                                         std::pair(AttentionKind::kSoftmax, "t5"),
+                                         std::pair(AttentionKind::kSoftmax, "learned"),
+                                         std::pair(AttentionKind::kLinear, "rope")));
+
+TEST(CausalModel, SeesNeitherPaddingNorLaterTokens) {
+  const Model m = make(small(Task::kCausalLm));
+  const at::Tensor ids = ids_of(1, 8);
+  const at::Tensor mask = at::tensor({1, 1, 0, 1, 1, 1, 1, 1}, at::kLong).unsqueeze(0);
+  at::Tensor changed = ids.clone();
+  changed[0][2] = 40;
+  changed[0][7] = 41;
+  const at::Tensor a = m->forward({.ids = ids, .mask = mask}).logits[0];
+  const at::Tensor b = m->forward({.ids = changed, .mask = mask}).logits[0];
+  for (const std::int64_t t : {0, 1, 3, 4, 5, 6}) EXPECT_LE(apart(a[t], b[t]), kRounding) << t;
+}
+
+TEST(CausalModel, BothKindsOfLabelsMeanTheSame) {
+  const Model m = make(small(Task::kCausalLm));
+  const at::Tensor ids = ids_of(2, 6);
+  const at::Tensor next = at::cat({ids.narrow(1, 1, 5), at::full({2, 1}, kIgnored, at::kLong)}, 1);
+  const at::Tensor a = m->forward({.ids = ids, .labels = ids}).loss;
+  const at::Tensor b =
+      m->forward({.ids = ids, .labels = next, .causal_labels = CausalLabels::kNextToken}).loss;
+  EXPECT_LE(apart(a, b), 1e-6);
+}
+
+TEST(CausalModel, ACacheIsForACausalModelOnly) {
+  Cache cache;
+  const Model m = make(small(Task::kMaskedLm));
+  EXPECT_THAT(thrown([&] { m->forward({.ids = ids_of(1, 3), .cache = &cache}); }),
+              testing::HasSubstr("[RoFormer] a cache is for a causal model"));
+}
+
+// ---- Rows ---------------------------------------------------------------------------------------
+
+TEST(Encoder, PaddingChangesNothing) {
+  const Model m = make(small(Task::kMaskedLm));
+  const at::Tensor ids = ids_of(1, 10);
+  const at::Tensor mask = at::ones({1, 10}, at::kLong);
+  mask.narrow(1, 7, 3).zero_();
+  const at::Tensor padded = m->forward({.ids = ids, .mask = mask}).logits.narrow(1, 0, 7);
+  EXPECT_LE(apart(padded, m->forward({.ids = ids.narrow(1, 0, 7)}).logits), kRounding);
+}
+
+TEST(Encoder, PackedSequencesAreEachForItself) {
+  const Model m = make(small(Task::kMaskedLm));
+  const at::Tensor ids = ids_of(2, 8);
+  const at::Tensor row = ids.flatten();
+  const at::Tensor cuts = at::tensor({0, 3, 10, 16}, at::kInt);  // the second spans both rows
+  const at::Tensor packed = m->forward({.ids = ids, .cu_seqlens = cuts}).logits.flatten(0, 1);
+  for (const auto& [first, end] : {std::pair(0, 3), std::pair(3, 10), std::pair(10, 16)}) {
+    const at::Tensor alone =
+        m->forward({.ids = row.narrow(0, first, end - first).unsqueeze(0)}).logits[0];
+    EXPECT_LE(apart(packed.narrow(0, first, end - first), alone), kRounding) << first;
+  }
+}
+
+TEST(Encoder, OrderMattersWithAnEncodingOnly) {
+  for (const auto& [encoding, matters] : {std::pair("rope", true), std::pair("none", false)}) {
+    Config config = small(Task::kEncoder);
+    config.position_encoding = encoding;
+    const Model m = make(config);
+    const at::Tensor ids = ids_of(1, 6);
+    const at::Tensor back = m->forward({.ids = ids.flip(1)}).hidden.flip(1);
+    EXPECT_EQ(apart(m->forward({.ids = ids}).hidden, back) > 0.01, matters) << encoding;
+  }
+}
+
+// ---- Heads --------------------------------------------------------------------------------------
+
+TEST(MaskedLm, LogitsAtLabelsGiveTheSameLossAndGradient) {
+  const Model m = make(small(Task::kMaskedLm));
+  const at::Tensor ids = ids_of(2, 9);
+  at::Tensor labels = at::full({2, 9}, kIgnored, at::kLong);
+  labels[0][1] = 4;
+  labels[1][8] = 9;
+  const auto gradient_of = [&](LogitsAt where) {
+    m->zero_grad();
+    const Output out = m->forward({.ids = ids, .labels = labels, .logits_at = where});
+    out.loss.backward();
+    return std::pair(out, m->roformer().word_embeddings().grad().clone());
+  };
+  const auto [all, all_gradient] = gradient_of(LogitsAt::kAllTokens);
+  const auto [some, some_gradient] = gradient_of(LogitsAt::kLabels);
+  EXPECT_EQ(some.logits.sizes(), at::IntArrayRef({2, 50}));
+  EXPECT_LE(apart(all.loss, some.loss), 1e-6);
+  EXPECT_LE(apart(all_gradient, some_gradient), 1e-5);
+}
+
+TEST(PairMatching, PoolsWhatIsNoPaddingOrTheFirstToken) {
+  Config config = small(Task::kPairMatching);
+  config.num_labels = 1;
+  const at::Tensor ids = ids_of(1, 8);
+  const at::Tensor mask = at::ones({1, 8}, at::kLong);
+  mask.narrow(1, 5, 3).zero_();
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kCls}) {
+    config.pair_pooling = pooling;
+    const Model m = make(config);
+    const Output out = m->forward({.ids = ids, .mask = mask, .labels = at::ones({1}, at::kLong)});
+    const at::Tensor pooled =
+        pooling == Pooling::kMean ? out.hidden.narrow(1, 0, 5).mean(1) : out.hidden.select(1, 0);
+    const auto parameters = m->named_parameters();
+    const at::Tensor logits =
+        at::linear(pooled, parameters["classifier.weight"], parameters["classifier.bias"]);
+    EXPECT_LE(apart(out.logits, logits), 1e-6);
+    EXPECT_LE(apart(out.loss, -at::log_sigmoid(logits).squeeze()), 1e-6);
+  }
+}
+
+TEST(RoFormerV2, HasNoBiasesAndNoGains) {
+  Config config = small(Task::kMaskedLm);
+  config.use_bias = false;
+  config.norm_type = NormType::kRms;
+  config.mlm_transform = false;
+  config.dropout_before_norm = true;
+  config.hidden_act = Activation::kRelu;
+  const Model m = make(config);
+  for (const auto& item : m->named_parameters()) {
+    EXPECT_EQ(item.value().dim(), 2) << item.key();
+    EXPECT_FALSE(item.key().starts_with("cls.")) << item.key();
+  }
+  // logits = h E^T, and every vector that leaves an RMS norm has the mean square 1.
+  const Output out = m->forward({.ids = ids_of(2, 5)});
+  EXPECT_LE(apart(out.logits, at::matmul(out.hidden, m->roformer().word_embeddings().t())), 1e-5);
+  EXPECT_LE(apart(out.hidden.square().mean(-1), at::ones({2, 5})), 1e-4);
+}
+
+TEST(Dropout, IsForTrainingOnly) {
+  const Model m = make(small(Task::kEncoder));
+  const at::Tensor ids = ids_of(1, 6);
+  EXPECT_EQ(apart(m->forward({.ids = ids}).hidden, m->forward({.ids = ids}).hidden), 0.0);
+  m->train();
+  EXPECT_GT(apart(m->forward({.ids = ids}).hidden, m->forward({.ids = ids}).hidden), 0.01);
+}
+
+TEST(Model, SaysWhichKernelRan) {
+  Config config = small(Task::kEncoder);
+  const Model softmax = make(config);
+  softmax->forward({.ids = ids_of(1, 6)});
+  EXPECT_THAT(softmax->roformer().attention_backend(), testing::AnyOf("flash", "math"));
+  config.attention_type = AttentionKind::kLinear;
+  const Model linear = make(config);
+  linear->forward({.ids = ids_of(1, 6)});
+  EXPECT_EQ(linear->roformer().attention_backend(), "linear");
+}
+
+TEST(Model, RefusesInputsThatDoNotFit) {
+  const Model m = make(small(Task::kMaskedLm));
+  EXPECT_THAT(thrown([&] { m->forward({.ids = at::ones({4}, at::kLong)}); }),
+              testing::HasSubstr("[RoFormer] ids must be [batch, tokens] of int64"));
+  EXPECT_THAT(thrown([&] { m->forward({.ids = ids_of(1, 4), .mask = at::ones({1, 5})}); }),
+              testing::HasSubstr("[RoFormer] mask must be [1, 4]"));
+  EXPECT_THAT(thrown([&] { m->forward({.ids = ids_of(1, 4), .labels = ids_of(1, 3)}); }),
+              testing::HasSubstr("[RoFormer] labels must be [1, 4] of int64"));
+}
+
+}  // namespace
+}  // namespace rotary::roformer
