@@ -11,11 +11,14 @@
 namespace rotary::internal::cuda {
 
 /// Whether kernels hold the instruction that waits for the launch before them: only then may
-/// launches overlap.
+/// launches overlap. Not where a GPU that they overlap on might be given PTX without it
+/// (cmake/RotaryArchitectures.cmake).
 constexpr bool kernels_wait() noexcept {
+#if !defined(ROTARY_HAS_OLD_PTX)
   for (const int arch : {__CUDA_ARCH_LIST__}) {
     if (arch >= 900) return true;
   }
+#endif
   return false;
 }
 
