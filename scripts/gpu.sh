@@ -12,7 +12,7 @@ usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--counters] [--results D
   --tests        every case of the table-driven test on the GPU, against the double reference and the CPU
                  engine; every other call, graphs, streams, sizes, errors; the example of a decoding graph
   --sanitize     most of the tests under compute-sanitizer memcheck and initcheck, and a part that starts
-                 every kernel under racecheck
+                 every kernel and every build of it under racecheck
   --bench        random jobs against the CPU engine, then the ladder of kernels against a copy of the same
                  bytes (docs/cuda.md)
   --counters     hardware counters of single launches, by ncu
@@ -69,18 +69,20 @@ need() {
   }
 }
 
-# Everything but tensors of gigabytes, a planted error of the API, three of four types of the big table, and two of
-# the heads of 100,000 elements;
-# and, for racecheck, which takes far longer, what starts every kernel: all types, packs and odd heads, positions
-# in every form, tables, gradients, 8 bits, large heads, overlapping launches.
-most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeAmounts.*:CudaRefused.AStreamThatTakesNothing:CudaC.ErrorsOfTheDevice'
-most+=':*CudaLargeHeads.FromPairingToPairingInPlace/*16'
+# Everything but tensors of gigabytes, a planted error of the API, three of four types of the big table, two of the
+# heads of 100,000 elements, and of the large amounts all but one launch of each build that takes them;
+# and, for racecheck, which takes far longer, what starts every kernel and, in one type or another, every build of it:
+# packs and odd heads, positions in every form, tables, gradients, 8 bits, large heads, large amounts, overlapping
+# launches.
+most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeAmounts.TokensOfEverySize:CudaRefused.AStreamThatTakesNothing'
+most+=':CudaC.ErrorsOfTheDevice:*CudaLargeHeads.FromPairingToPairingInPlace/*16'
 subset='*CudaCalls.SixteenOperands/*:*CudaCalls.MemoryThatEndsWithTheView/*'
 subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryForm/float64'
 subset+=':*CudaTable.NoRowIsNan/*:*CudaFloat8.BesideOthersAndByTable/*:*CudaFloat8.RoundsToTheNearest/*'
 subset+=':CudaGraph.ChainsThatOverlap:CudaGraph.StreamsAndThreads:CudaGradient.OnlyWhatIsWanted'
 subset+=':CudaLarge.TablesOfManyPairs:*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
 subset+=':*CudaLargeHeads.FromPairingToPairingInPlace/float64:*CudaAmounts.ManyShortTokens/bfloat16'
+subset+=':CudaLargeAmounts.EveryBuildOnce:*CudaLargeGradient.InPacks/*'
 
 build_all() {
   local targets=()

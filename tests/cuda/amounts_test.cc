@@ -44,15 +44,40 @@ Tensors make_tensors(DType dtype, const Sizes& q, std::int64_t k_heads, bool in_
   return tensors;
 }
 
-/// Calls that read what the call before wrote, in place or there and back.
+/// The same memory from its last batch row, token and head to the first.
+TensorView backwards(TensorView x) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    last += (x.shape[i] - 1) * x.strides[i];
+    x.strides[i] = -x.strides[i];
+  }
+  x.data = static_cast<std::byte*>(x.data) + last * static_cast<std::int64_t>(size_of(x.dtype));
+  return x;
+}
+
+/// In place, or from memory to memory.
+void rotate(const Rope& rope, const Views& x, const Positions& positions, Stream on) {
+  if (x.size() == 2) rope.rotate({x[0], x[1]}, positions, on);
+  if (x.size() == 4) rope.rotate({{x[0], x[2]}, {x[1], x[3]}}, positions, on);
+}
+
+/// The same the other way round: begins with what rotate() writes last, and ends with what it reads
+/// first.
+void rotate_backwards(const Rope& rope, const Views& x, const Positions& positions, Stream on) {
+  const TensorView q = backwards(x[0]);
+  const TensorView k = backwards(x[1]);
+  if (x.size() == 2) rope.rotate({k, q}, positions, on);
+  if (x.size() == 4) rope.rotate({{backwards(x[3]), k}, {backwards(x[2]), q}}, positions, on);
+}
+
+/// Calls that first read, or ask for, what the call before writes last.
 testing::AssertionResult same(const Rope& rope, const Tensors& tensors, const Positions& positions,
                               bool overlap) {
   return same_on_both(tensors, positions, [&](const Views& x, const Positions& at) {
     const Stream on = stream_for(x[0], overlap);
     for (int i = 0; i < 2; ++i) {
-      if (x.size() == 2) rope.rotate({x[0], x[1]}, at, on);
-      if (x.size() == 4) rope.rotate({{x[0], x[2]}, {x[1], x[3]}}, at, on);
-      if (x.size() == 4) rope.rotate({{x[2], x[0]}, {x[3], x[1]}}, at, on);
+      rotate(rope, x, at, on);
+      rotate_backwards(rope, x, at, on);
     }
   });
 }
@@ -97,28 +122,65 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAmounts,
                            return std::string(name_of(param.param));
                          });
 
-// 20 MB, which the caches hold, and 34 MB: tokens of up to 4 KB, up to 8 KB, and longer ones.
+struct Shape {
+  std::int64_t megabytes, q_heads, k_heads, head_dim;
+};
+
+/// q and k of two batch rows in bfloat16, at least `megabytes` together.
+Tensors make_tensors(const Shape& shape, bool in_place) {
+  const std::int64_t token = 2 * (shape.q_heads + shape.k_heads) * shape.head_dim;
+  const std::int64_t tokens = (shape.megabytes << 20) / token / 2 + 1;
+  return make_tensors(DType::kBFloat16, {2, tokens, shape.q_heads, shape.head_dim}, shape.k_heads,
+                      in_place);
+}
+
+std::string describe(const Shape& shape, Pairing pairing, bool in_place) {
+  return std::to_string(shape.q_heads) + " and " + std::to_string(shape.k_heads) + " heads of " +
+         std::to_string(shape.head_dim) + ' ' + std::string(name_of(pairing)) +
+         (in_place ? " in place" : "");
+}
+
+// 20 MB, which the caches hold, and 34 MB: tokens of up to 4 KB, up to 8 KB, and longer ones, the
+// last two with halves that lanes cannot exchange.
 TEST(CudaLargeAmounts, TokensOfEverySize) {
-  struct Shape {
-    std::int64_t megabytes, q_heads, k_heads, head_dim;
-  };
-  for (const Shape& shape : {Shape{20, 12, 4, 64}, Shape{34, 7, 3, 64}, Shape{34, 20, 4, 128},
-                             Shape{34, 32, 8, 128}, Shape{34, 10, 10, 256}}) {
-    const std::int64_t token = 2 * (shape.q_heads + shape.k_heads) * shape.head_dim;
-    const std::int64_t tokens = (shape.megabytes << 20) / token / 2 + 1;
+  for (const Shape& shape :
+       {Shape{20, 12, 4, 64}, Shape{34, 7, 3, 64}, Shape{34, 20, 4, 128}, Shape{34, 32, 8, 128},
+        Shape{34, 10, 10, 256}, Shape{34, 24, 24, 96}, Shape{34, 50, 18, 64}}) {
     for (const Pairing pairing : kPairings) {
       const Rope rope = make_rope(shape.head_dim, shape.head_dim, pairing);
       for (const bool in_place : {true, false}) {
+        const Tensors tensors = make_tensors(shape, in_place);
         for (const bool overlap : {true, false}) {
-          const Tensors tensors =
-              make_tensors(DType::kBFloat16, {2, tokens, shape.q_heads, shape.head_dim},
-                           shape.k_heads, in_place);
           EXPECT_TRUE(same(rope, tensors, Positions::range(131000), overlap))
-              << shape.q_heads << " heads of " << shape.head_dim << ' ' << name_of(pairing)
-              << (in_place ? " in place" : "") << (overlap ? " overlapping" : "");
+              << describe(shape, pairing, in_place) << (overlap ? " overlapping" : "");
         }
       }
     }
+  }
+}
+
+// For the sanitizers: every build of the tuned kernels that takes more than the caches hold, once.
+TEST(CudaLargeAmounts, EveryBuildOnce) {
+  struct Build {
+    Pairing pairing;
+    bool in_place;
+    Shape shape;
+  };
+  constexpr auto kHalf = Pairing::kHalf;
+  constexpr auto kNeighbours = Pairing::kInterleaved;
+  for (const auto& [pairing, in_place, shape] :
+       {Build{kHalf, true, {34, 7, 3, 64}},              // OneFirst
+        Build{kHalf, true, {34, 20, 4, 128}},            // rotate_tokens
+        Build{kHalf, true, {34, 32, 8, 128}},            // FourAhead, halves exchanged
+        Build{kHalf, true, {34, 24, 24, 96}},            // TwoHeads
+        Build{kNeighbours, true, {34, 20, 4, 128}},      // TwoFirst
+        Build{kNeighbours, true, {34, 32, 8, 128}},      // EightAhead
+        Build{kNeighbours, false, {34, 32, 8, 128}}}) {  // FourAhead
+    const Rope rope = make_rope(shape.head_dim, shape.head_dim, pairing);
+    EXPECT_TRUE(same_on_both(
+        make_tensors(shape, in_place), Positions::range(131000),
+        [&](const Views& x, const Positions& at) { rotate(rope, x, at, stream_for(x[0], true)); }))
+        << describe(shape, pairing, in_place);
   }
 }
 
