@@ -63,6 +63,37 @@ TEST_F(BadCall, PositionsElsewhere) {
           "positions and tensor must be on the same device");
 }
 
+// Results would be written over positions that are still to be read.
+TEST_F(BadCall, PositionsInsideResults) {
+  constexpr const char* kRule = "tensors that are written must not share memory with the positions";
+  for (const std::int64_t at : {0, 11, 23}) {
+    refused(x(), kRule, "", ids_inside(x(), at));
+    refused(x(), y(), ids_inside(y(), at), kRule);
+    expect_refused([&] { rope().shift(x(), ids_inside(x(), at)); }, "shift", kRule);
+    expect_refused([&] { rerotate(x(), rope(), rope(), ids_inside(x(), at)); }, "rerotate", kRule);
+  }
+  // Every array that positions are read from.
+  const std::vector<std::int32_t> boundaries = {0, 3};
+  const auto row = ConstTensorView::contiguous(boundaries.data(), DType::kInt32, {2});
+  const auto first = ConstTensorView::contiguous(y().data, DType::kInt32, {1});
+  refused(x(), y(), Positions::range(first), kRule);
+  refused(x(), y(), Positions::at(first), kRule);
+  refused(x(), y(), Positions::packed(row, first), kRule);
+}
+
+// Beside a result, and inside an input that stays, positions may lie.
+TEST(GoodCall, PositionsBesideResults) {
+  const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
+  std::vector<float> memory(24 + 3 + 24, 0.5f);
+  const auto view = [&](std::size_t from, std::initializer_list<std::int64_t> shape) {
+    return TensorView::contiguous(memory.data() + from, DType::kFloat32, shape);
+  };
+  EXPECT_NO_THROW(
+      rope.rotate({view(0, {3, 2, 4}), view(27, {3, 2, 4})}, Positions::ids(view(24, {3}))));
+  EXPECT_NO_THROW(
+      rope.rotate(view(0, {3, 2, 4}), view(27, {3, 2, 4}), Positions::ids(view(5, {3}))));
+}
+
 // A run of tokens that leaves the integers.
 TEST_F(BadCall, PositionsBeyond64Bits) {
   constexpr const char* kRule = "positions must fit into 64 bits";

@@ -124,6 +124,14 @@ TEST_F(BadTable, PositionsOfAnotherKind) {
           "1 batch rows", "got 2");
 }
 
+TEST_F(BadTable, PositionsInsideResults) {
+  const TableRope rope(table({3, kPairs}), layout(), TableWidth::kPairs);
+  constexpr const char* kRule = "tensors that are written must not share memory with the positions";
+  expect_refused([&] { rope.rotate(x(), ids_inside(x(), 23)); }, "rotate", kRule);
+  expect_refused([&] { rope.unrotate(x(), ids_inside(x(), 0)); }, "unrotate", kRule);
+  expect_refused([&] { rope.adjoint({{x(), y()}}, ids_inside(y(), 11)); }, "adjoint", kRule);
+}
+
 TEST_F(BadTable, Tensors) {
   const TableRope rope(table({3, kPairs}), layout(), TableWidth::kPairs);
   TensorView wrong = x();

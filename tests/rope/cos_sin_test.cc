@@ -128,6 +128,9 @@ TEST(CosSin, Refuses) {
   refused(repeated, sin, "must not share memory");
   const std::vector<std::int64_t> few(3, 0);
   refused(cos, sin, "positions must be given for 7 tokens", Positions::ids(few));
+  constexpr const char* kApart = "must not share memory with the positions";
+  refused(cos, sin, kApart, Positions::ids(view({kTokens}, kPairs)));
+  refused(cos, sin, kApart, Positions::ids(view({kTokens}, kTokens * kPairs)));
   EXPECT_EQ(memory, std::vector<float>(memory.size(), 3.0f));
 }
 

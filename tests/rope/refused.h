@@ -74,6 +74,12 @@ class BadCall : public testing::Test {
 
   const Rope& rope() const { return rope_; }
 
+  /// Positions of the tokens that lie in a tensor's memory, from element `at` of its 24 on.
+  static Positions ids_inside(const TensorView& tensor, std::int64_t at) {
+    const auto* first = static_cast<const float*>(tensor.data) + at;
+    return Positions::ids(ConstTensorView::contiguous(first, DType::kFloat32, {kTokens}));
+  }
+
  private:
   static constexpr std::size_t kSize = 64;
   static constexpr float kInput = 0.5f;
