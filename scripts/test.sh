@@ -53,6 +53,11 @@ scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
   -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
   -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
   -DROTARY_PYTHON="$PWD/.venv/bin/python" all all_verify_interface_header_sets
+if grep -q '^-- rotary: CUDA engine ON' build/logs/default.log; then
+  echo "CUDA engine: compiled with its tests, which scripts/gpu.sh runs on a GPU"
+else
+  echo "CUDA engine: not compiled (no CUDA compiler found, or ROTARY_CUDA=OFF)"
+fi
 ctest_preset default
 
 stage "Address and undefined behaviour sanitizers"
