@@ -3,9 +3,9 @@
 #
 # Not named otherwise, code is made for compute capability 9.0 and, as PTX that the driver
 # translates when a program starts, for every GPU from 8.0 on. The preset `release` has machine code
-# for 8.x, 9.0, 10.0 and 12.0, and PTX for the others. Who names architectures, older PTX among them,
-# and wants Stream::overlap names 9.0 with its PTX (90, not 90-real): older PTX cannot wait, and
-# where a GPU might be given it Stream::overlap changes nothing.
+# for 8.x, 9.0, 10.0 and 12.0, and PTX for the others. Who names architectures, older PTX among
+# them, and wants Stream::overlap names 9.0 with its PTX (90, not 90-real): older PTX cannot wait,
+# and where a GPU might be given it Stream::overlap changes nothing.
 include(RotaryArchitectures)
 
 set(ROTARY_HAS_CUDA OFF)
