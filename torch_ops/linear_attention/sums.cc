@@ -10,6 +10,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include "linear_attention/sums_device.h"
 
@@ -60,16 +61,35 @@ at::Tensor rows_of_factors(const at::Tensor& factors) {
   return factors.contiguous().view({-1, factors.size(-1)});
 }
 
-/// The product of matrices in the wide type. On the CPU 16-bit matrices are widened beforehand.
+// Products of 16-bit matrices with 32-bit results: of CUDA, in PyTorch from 2.8 on.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 8
+constexpr bool kHasWideProducts = true;
+at::Tensor widening_product(const at::Tensor& a, const at::Tensor& b) {
+  return at::bmm(a, b, at::kFloat);
+}
+at::Tensor widening_sum(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  return at::baddbmm(sum, a, b, at::kFloat);
+}
+#else
+constexpr bool kHasWideProducts = false;
+at::Tensor widening_product(const at::Tensor& a, const at::Tensor& b) {
+  return at::bmm(a.to(at::kFloat), b.to(at::kFloat));
+}
+at::Tensor widening_sum(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  return at::baddbmm(sum, a.to(at::kFloat), b.to(at::kFloat));
+}
+#endif
+
+/// The product of matrices in the wide type.
 at::Tensor wide_product(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == wide_type(a.scalar_type()) ? at::bmm(a, b) : at::bmm(a, b, at::kFloat);
+  return a.scalar_type() == wide_type(a.scalar_type()) ? at::bmm(a, b) : widening_product(a, b);
 }
 
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() == sum.scalar_type()) {
     sum.baddbmm_(a, b);
   } else {
-    sum = at::baddbmm(sum, a, b, at::kFloat);
+    sum = widening_sum(sum, a, b);
   }
 }
 
@@ -133,8 +153,8 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w
   if (direction != Direction::kAll && has_product_kernel(x, w)) {
     return product_by_kernel(x, y, w, scale, reverse);
   }
-  // The CPU has no product of 16-bit matrices with a 32-bit result.
-  const at::ScalarType type = x.is_cuda() ? x.scalar_type() : wide_type(x.scalar_type());
+  const bool narrow = x.is_cuda() && kHasWideProducts;
+  const at::ScalarType type = narrow ? x.scalar_type() : wide_type(x.scalar_type());
   const at::Tensor xs = as_rows(x).to(type);
   const at::Tensor ys = as_rows(y).to(type);
   const at::Tensor ws = as_rows(w).to(type);
