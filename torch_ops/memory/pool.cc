@@ -36,8 +36,11 @@ std::size_t block_size(std::size_t bytes) {
 
 void* allocate(std::size_t size) {
 #ifdef __linux__
-  void* data = nullptr;
-  if (size >= kHugePage && posix_memalign(&data, kHugePage, size) == 0) {
+  if (size >= kHugePage) {
+    void* data = nullptr;
+    const bool found = posix_memalign(&data, kHugePage, size) == 0;
+    TORCH_CHECK_WITH(OutOfMemoryError, found, "[memory] not enough for results of ", size,
+                     " bytes");
     madvise(data, size, MADV_HUGEPAGE);  // a wish: without it pages are small
     return data;
   }

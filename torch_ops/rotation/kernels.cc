@@ -27,7 +27,10 @@ namespace rotary::torch {
 
 Stream stream_of(const at::Tensor& x) {
 #ifdef ROTARY_TORCH_CUDA
-  if (x.is_cuda()) return {.handle = c10::cuda::getCurrentCUDAStream(x.get_device()).stream()};
+  if (x.is_cuda()) {
+    // Kernels wait for what comes before them in the stream: to begin early is safe everywhere.
+    return {.handle = c10::cuda::getCurrentCUDAStream(x.get_device()).stream(), .overlap = true};
+  }
 #endif
   TORCH_CHECK(!x.is_cuda(), "rotary's PyTorch operators were built without CUDA");
   return {};

@@ -13,6 +13,10 @@
 #include <unordered_map>
 #include <utility>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 namespace rotary::torch {
 namespace {
 
@@ -74,6 +78,8 @@ class Ropes {
     ropes_.emplace(std::move(key), made);
     return made;
   }
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
  private:
   std::mutex mutex_;
@@ -132,6 +138,11 @@ at::Tensor SharedRope::growth_on(const at::Device& device) const {
 
 std::shared_ptr<const SharedRope> find_rope(std::string_view text) {
   static Ropes& ropes = *new Ropes;  // never ends: CUDA may be gone before it
+#if defined(__unix__) || defined(__APPLE__)
+  // A child must not find the lock held by a thread that it does not have.
+  [[maybe_unused]] static const int forks =
+      pthread_atfork([] { ropes.lock(); }, [] { ropes.unlock(); }, [] { ropes.unlock(); });
+#endif
   thread_local Recent recent;
   const int threads = at::get_num_threads();
   if (auto rope = recent.find(text, threads)) return rope;
