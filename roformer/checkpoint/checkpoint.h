@@ -59,7 +59,8 @@ struct Loaded {
 /// In inference mode (eval). `task`: another than the config's; its layers may then be missing.
 Loaded load_model(const std::filesystem::path& path, std::optional<Task> task = std::nullopt);
 /// As above, but a missing tensor is an IoError.
-Model load_complete_model(const std::filesystem::path& path);
+Model load_complete_model(const std::filesystem::path& path,
+                          std::optional<Task> task = std::nullopt);
 
 struct SaveOptions {
   /// More than that goes into several files.
@@ -69,7 +70,8 @@ struct SaveOptions {
 /// The parameters under the names that transformers expects, with its table of positions.
 TensorMap weights_of(const ModelImpl& model);
 
-/// Writes a folder, or where the path ends in .safetensors that file and its config. A new folder
+/// Writes a folder, or where the path ends in .safetensors that file and its config, which says of
+/// what type the tensors are. A new folder
 /// appears only when it is complete; in one that exists, each file is replaced once its successor
 /// is on the disk, the config last, and other files stay.
 void write_checkpoint(const std::filesystem::path& path, const Config& config,

@@ -131,6 +131,7 @@ Conversion convert_to_rope(const fs::path& path) {
   for (const std::string& name : report.unused) {
     result.dropped.push_back({name, "no such tensor in a RoFormer"});
   }
+  model->to(kept.begin()->second.scalar_type());  // as it was
   result.tensors = weights_of(*model);
   return result;
 }

@@ -187,8 +187,8 @@ Loaded load_model(const fs::path& path, std::optional<Task> task) {
   return loaded;
 }
 
-Model load_complete_model(const fs::path& path) {
-  Loaded loaded = load_model(path);
+Model load_complete_model(const fs::path& path, std::optional<Task> task) {
+  Loaded loaded = load_model(path, task);
   const std::vector<std::string>& missing = loaded.report.missing;
   if (!missing.empty()) {
     fail(path, "tensor " + quote(missing.front()) + " is missing" +

@@ -25,14 +25,33 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "roformer.";
 
 /// transformers' table [positions, head_dim]: row m has sin(m f_i), then cos(m f_i).
-at::Tensor position_table(const Config& config) {
+at::Tensor position_table(const Config& config, at::ScalarType type) {
   const std::int64_t pairs = config.head_dim() / 2;
   const at::Tensor i = at::arange(pairs, at::kDouble);
   const at::Tensor frequencies =
       at::pow(config.rope_theta, i * (-2.0 / static_cast<double>(config.head_dim())));
   const at::Tensor angles =
       at::outer(at::arange(config.max_position_embeddings, at::kDouble), frequencies);
-  return at::cat({angles.sin(), angles.cos()}, 1).to(at::kFloat);
+  return at::cat({angles.sin(), angles.cos()}, 1).to(at::kFloat).to(type);
+}
+
+/// The config, with the type of these weights in the place of another that it names: transformers
+/// would convert them to that.
+std::string config_of(const Config& config, const TensorMap& tensors) {
+  Config named = config;
+  nlohmann::json other = nlohmann::json::parse(config.other);
+  other.erase("torch_dtype");
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.is_floating_point()) continue;
+    const at::ScalarType type = tensor.scalar_type();
+    other["dtype"] = type == at::kHalf       ? "float16"
+                     : type == at::kBFloat16 ? "bfloat16"
+                     : type == at::kDouble   ? "float64"
+                                             : "float32";
+    break;
+  }
+  named.other = other.dump();
+  return to_json(named);
 }
 
 /// Tensors in the order of their names, each shard as full as the limit allows.
@@ -94,7 +113,7 @@ void fill_folder(const fs::path& folder, const Config& config, const TensorMap& 
                  const SaveOptions& options) {
   const std::set<std::string> files = write_weights(folder, tensors, options.max_shard_bytes);
   remove_stale(folder, files);
-  write_text(folder / "config.json", to_json(config));
+  write_text(folder / "config.json", config_of(config, tensors));
 }
 
 /// Filled beside its place, then renamed.
@@ -126,6 +145,7 @@ void write_new_folder(const fs::path& folder, const Config& config, const Tensor
 TensorMap weights_of(const ModelImpl& model) {
   const Config& config = model.config();
   TensorMap tensors;
+  const at::ScalarType type = model.parameters().front().scalar_type();
   for (const auto& item : model.named_parameters()) {
     std::string name = item.key();
     // The bare model has no prefix, as in transformers.
@@ -138,7 +158,7 @@ TensorMap weights_of(const ModelImpl& model) {
   }
   if (config.position_encoding == "rope") {
     const std::string prefix(config.task == Task::kEncoder ? "" : kPrefix);
-    tensors.emplace(prefix + "encoder.embed_positions.weight", position_table(config));
+    tensors.emplace(prefix + "encoder.embed_positions.weight", position_table(config, type));
   }
   return tensors;
 }
@@ -149,7 +169,7 @@ void write_checkpoint(const fs::path& path, const Config& config, const TensorMa
     if (path.extension() == ".safetensors") {
       write_tensors(path, tensors);
       fs::path beside = path;
-      write_text(beside.replace_extension(".config.json"), to_json(config));
+      write_text(beside.replace_extension(".config.json"), config_of(config, tensors));
       return;
     }
     // "folder/" and "folder" are one.

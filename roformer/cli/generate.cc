@@ -45,7 +45,7 @@ std::int32_t draw(const at::Tensor& logits, const Options& options, at::Generato
   // The first one always stays.
   const at::Tensor before = sorted.cumsum(0) - sorted;
   const at::Tensor kept = at::where(before < options.top_p, sorted, 0.0);
-  return ids[at::multinomial(kept, 1, false, generator)].item<std::int32_t>();
+  return ids[at::multinomial(kept, 1, false, generator).squeeze(0)].item<std::int32_t>();
 }
 
 /// Lines stay lines; other control characters and stray bytes must not steer the terminal.

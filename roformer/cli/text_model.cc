@@ -73,8 +73,7 @@ void add_text_options(CLI::App& verb, TextOptions& options) {
 
 TextModel open_text_model(const TextOptions& options, std::optional<Task> task) {
   TextModel result{.model = nullptr, .tokenizer = open_tokenizer(options)};
-  result.model =
-      task ? load_model(options.checkpoint, task).model : load_complete_model(options.checkpoint);
+  result.model = load_complete_model(options.checkpoint, task);
   const std::int64_t size = result.model->config().vocab_size;
   if (result.tokenizer->vocabulary().size() > size) {
     throw IoError(result.tokenizer->vocabulary().source(), IoError::kNoOffset,

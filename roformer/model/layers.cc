@@ -94,7 +94,12 @@ at::Tensor EmbeddingsImpl::forward(const Inputs& inputs, torch::EncodingImpl& en
   at::Tensor x = words_(inputs.ids);
   x = inputs.types ? x + types_(*inputs.types) : x + types_->weight[0];
   if (where.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
-  if (encoding.sites().input) x = encoding.embed(x, where);
+  if (encoding.sites().input) {
+    // As numbers: a table of positions knows no packed sequences.
+    x = where.cu_seqlens
+            ? encoding.embed(x, {.positions = torch::token_positions(where, x.sym_size(1), x)})
+            : encoding.embed(x, where);
+  }
   if (dropout_first_) return norm_->forward(at::dropout(x, dropout_, is_training()));
   return at::dropout(norm_->forward(x), dropout_, is_training());
 }

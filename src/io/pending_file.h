@@ -21,8 +21,8 @@ class PendingFile {
   void append(const void* data, std::size_t size);
   /// Last call: the file stands under its name, readable and writable as the umask says.
   void commit();
-  /// commit(), once the bytes are on the disk, and then the name: a power cut leaves the old file or
-  /// the new one.
+  /// commit(), once the bytes are on the disk, and then the name: a power cut leaves the old file
+  /// or the new one.
   void commit_durably();
 
  private:

@@ -133,15 +133,20 @@ TEST(Encoder, PaddingChangesNothing) {
 }
 
 TEST(Encoder, PackedSequencesAreEachForItself) {
-  const Model m = make(small(Task::kMaskedLm));
-  const at::Tensor ids = ids_of(2, 8);
-  const at::Tensor row = ids.flatten();
-  const at::Tensor cuts = at::tensor({0, 3, 10, 16}, at::kInt);  // the second spans both rows
-  const at::Tensor packed = m->forward({.ids = ids, .cu_seqlens = cuts}).logits.flatten(0, 1);
-  for (const auto& [first, end] : {std::pair(0, 3), std::pair(3, 10), std::pair(10, 16)}) {
-    const at::Tensor alone =
-        m->forward({.ids = row.narrow(0, first, end - first).unsqueeze(0)}).logits[0];
-    EXPECT_LE(apart(packed.narrow(0, first, end - first), alone), kRounding) << first;
+  for (const char* encoding : {"rope", "learned", "sinusoidal", "rope+alibi"}) {
+    Config config = small(Task::kMaskedLm);
+    config.position_encoding = encoding;
+    const Model m = make(config);
+    const at::Tensor ids = ids_of(2, 8);
+    const at::Tensor row = ids.flatten();
+    const at::Tensor cuts = at::tensor({0, 3, 10, 16}, at::kInt);  // the second spans both rows
+    const at::Tensor packed = m->forward({.ids = ids, .cu_seqlens = cuts}).logits.flatten(0, 1);
+    for (const auto& [first, end] : {std::pair(0, 3), std::pair(3, 10), std::pair(10, 16)}) {
+      const at::Tensor alone =
+          m->forward({.ids = row.narrow(0, first, end - first).unsqueeze(0)}).logits[0];
+      EXPECT_LE(apart(packed.narrow(0, first, end - first), alone), kRounding)
+          << encoding << " " << first;
+    }
   }
 }
 

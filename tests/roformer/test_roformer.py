@@ -295,6 +295,17 @@ def test_a_bert_becomes_a_roformer(tmp_path, kind, ours):
         assert (name in copied or "bert." + name in copied) != (f"dropped {name} " in printed), name
 
 
+def test_a_16_bit_model_stays_one(tmp_path):
+    torch.manual_seed(4)
+    bert = transformers.BertModel(transformers.BertConfig(**config())).to(torch.bfloat16)
+    bert.save_pretrained(tmp_path / "bert")
+    run("convert", tmp_path / "bert", tmp_path / "rope")
+    model = load("RoFormerModel", tmp_path / "rope")
+    assert model.dtype == torch.bfloat16
+    words = model.embeddings.word_embeddings.weight
+    assert torch.equal(words, bert.embeddings.word_embeddings.weight)
+
+
 def test_convert_refuses(tmp_path):
     checkpoint, _ = golden("mlm-small")
     (tmp_path / "there").mkdir()
