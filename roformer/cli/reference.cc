@@ -33,6 +33,7 @@ class Numbers {
       : key_(std::move(key)), source_(source) {
     for (const Json* at = &json; at->is_array(); at = &at->front()) {
       if (at->empty()) fail(source_, key_ + " must not have empty lists");
+      if (shape_.size() == kMostLists) fail(source_, key_ + " has lists too deep in each other");
       shape_.push_back(static_cast<std::int64_t>(at->size()));
     }
     collect(json, 0);
@@ -47,6 +48,8 @@ class Numbers {
   }
 
  private:
+  static constexpr std::size_t kMostLists = 8;
+
   void collect(const Json& json, std::size_t depth) {
     if (depth == shape_.size()) {
       if (!json.is_number()) fail(source_, key_ + " must be lists of numbers");

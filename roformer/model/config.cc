@@ -186,6 +186,7 @@ void check_sizes(const Config& c) {
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMost) fail(name, "1 to 2^31", value);
   }
+  if (c.num_hidden_layers > 10000) fail("num_hidden_layers", "at most 10000", c.num_hidden_layers);
   if (c.hidden_size % c.num_attention_heads != 0) {
     fail("hidden_size",
          "a multiple of num_attention_heads, " + std::to_string(c.num_attention_heads),

@@ -4,6 +4,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,13 +20,19 @@ CHECKPOINTS = GOLDEN / "checkpoints"
 NAMES = ["mlm-small", "mlm-factorised", "cls-pair"]
 
 
-def run(*arguments, code=0):
+def run(*arguments, code=0, largest_file=None):
     """What the command prints; where it fails, its one line."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
     done = subprocess.run(
         [os.environ["ROFORMER_COMMAND"], *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
+        preexec_fn=None if largest_file is None else limit,
+        restore_signals=False,  # a file too large is an error of write(), not a signal
     )
     assert done.returncode == code, done.stdout + done.stderr
     if code == 0:
@@ -259,6 +266,13 @@ def test_transformers_loads_what_we_write(tmp_path, name, shard):
     run("verify", tmp_path / "ours", reference)
 
 
+def test_a_full_disk_leaves_nothing_half_written(tmp_path):
+    checkpoint, _ = golden("mlm-small")
+    message = run("convert", checkpoint, tmp_path / "new", code=1, largest_file=100_000)
+    assert "model.safetensors: cannot write: File too large" in message
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- convert ------------------------------------------------------------------------------------
 
 
@@ -360,6 +374,30 @@ def test_embed_and_similar(text_model, tmp_path):
     a, b = vectors.astype(np.float64)
     assert cosine == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-5)
     assert float(run("similar", text_model, "公园", "公园")) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_similar_by_a_model_of_pairs(tmp_path, pooling):
+    model = make("RoFormerModel", vocab_size=261)
+    model.save_pretrained(tmp_path)
+    tensors = {f"roformer.{k}": v for k, v in load_file(tmp_path / "model.safetensors").items()}
+    tensors |= {"classifier.weight": torch.randn(1, 32), "classifier.bias": torch.randn(1)}
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    settings = json.loads((tmp_path / "config.json").read_text()) | {
+        "architectures": ["RoFormerForPairMatching"],
+        "pair_pooling": pooling,
+        "id2label": {"0": "match"},
+        "label2id": {"match": 0},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    # [CLS] a [SEP] bc [SEP]: bytes come after five special tokens.
+    ids = torch.tensor([[2, 5 + ord("a"), 3, 5 + ord("b"), 5 + ord("c"), 3]])
+    with torch.no_grad():
+        hidden = model(ids, token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 1]])).last_hidden_state[0]
+    pooled = hidden.mean(0) if pooling == "mean" else hidden[0]
+    logit = tensors["classifier.weight"][0] @ pooled + tensors["classifier.bias"][0]
+    printed = float(run("similar", tmp_path, "a", "bc", "--tokenizer", "byte"))
+    assert printed == pytest.approx(torch.sigmoid(logit).item(), abs=2e-6)
 
 
 def test_generate(tmp_path):
