@@ -30,8 +30,9 @@ using measure::Timing;
 /// To five digits: no clock sees more.
 double rounded(double value) {
   if (!(value > 0.0)) return value;
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 4.0);
-  return unit >= 1.0 ? std::round(value / unit) * unit : std::round(value * 1e4) / 1e4;
+  const double digits = 4.0 - std::floor(std::log10(value));  // behind the point
+  const double unit = std::pow(10.0, std::abs(digits));
+  return digits < 0.0 ? std::round(value / unit) * unit : std::round(value * unit) / unit;
 }
 
 Json row_json(const Row& row) {

@@ -2,21 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The verbs of the command, one file each. add_<verb>() declares a verb and what runs when it is
-// chosen; main() parses, and turns what is thrown into one line and an exit code.
+// chosen (tools/command.h).
 #pragma once
 
 #include <CLI/App.hpp>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 
-namespace rotary::cli {
+#include "tools/command.h"
 
-/// What was typed cannot be meant: exit code 2. Everything else that is thrown is exit code 1.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace rotary::cli {
 
 void add_inspect(CLI::App& app);
 void add_rotate(CLI::App& app);
