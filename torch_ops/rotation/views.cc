@@ -29,7 +29,7 @@ DType dtype_of(std::string_view function, const at::Tensor& x) {
                   c10::str("[", function, "] no tensor of ", x.scalar_type(), " can be taken"));
 }
 
-Device device_of(const at::Tensor& x) {
+Device rotary_device(const at::Tensor& x) {
   if (!x.is_cuda()) return {};
   return {.type = DeviceType::kCuda, .index = x.get_device()};
 }
@@ -41,7 +41,7 @@ BasicTensorView<Void> view_of(std::string_view function, const at::Tensor& x, Vo
   BasicTensorView<Void> view{.data = data,
                              .dtype = dtype_of(function, x),
                              .rank = static_cast<int>(x.dim()),
-                             .device = device_of(x)};
+                             .device = rotary_device(x)};
   for (std::int64_t i = 0; i < x.dim(); ++i) {
     view.shape[static_cast<std::size_t>(i)] = x.size(i);
     view.strides[static_cast<std::size_t>(i)] = x.stride(i);
