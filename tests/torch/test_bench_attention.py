@@ -41,7 +41,6 @@ def test_slow_candidates_drop_out(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plot(tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("matplotlib")
     run = bench_attention.Run("a machine", "cpu", "2", "float32", 1, 4, 64)
     run.rows = [
         bench_attention.Row(name, n, 1.0, 2.0 * n, 3.0 * n, 4.0 * n)
