@@ -47,6 +47,5 @@ def main(path):
     print(json.dumps({"triples": len(triples), "right": right, "accuracy": accuracy}))
 
 
-
 if __name__ == "__main__":
     main(*sys.argv[1:])
