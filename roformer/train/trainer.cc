@@ -1,0 +1,336 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/train/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <string>
+
+#include "roformer/data/ordered_workers.h"
+#include "roformer/data/random.h"
+#include "roformer/train/checkpoints.h"
+#include "roformer/train/memory.h"
+#include "roformer/train/metrics.h"
+#include "roformer/train/step.h"
+#include "rotary/error.h"
+#include "support/message.h"
+
+namespace rotary::roformer {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBatchesAhead = 4;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+const TrainOptions& checked(const TrainOptions& options) {
+  const auto require = [](bool holds, const char* rule, const auto& value) {
+    if (!holds) internal::reject("[Trainer] ", rule, ", got ", value);
+  };
+  require(options.steps >= 1, "steps must be positive", options.steps);
+  require(options.learning_rate >= 0.0 && std::isfinite(options.learning_rate),
+          "learning_rate must not be negative", options.learning_rate);
+  require(options.accumulate >= 1, "accumulate must be positive", options.accumulate);
+  require(options.clip_norm >= 0.0, "clip_norm must not be negative", options.clip_norm);
+  require(options.compute_type == at::kFloat || options.compute_type == at::kBFloat16,
+          "compute_type must be float or bfloat16", options.compute_type);
+  require(options.keep >= 1, "keep must be positive", options.keep);
+  require(options.schedule.warmup_steps >= 0, "warmup_steps must not be negative",
+          options.schedule.warmup_steps);
+  const double final_share = options.schedule.final_share;
+  require(final_share >= 0.0 && final_share <= 1.0, "final_share must be from 0 to 1", final_share);
+  for (const std::int64_t every :
+       {options.report_every, options.gradients_every, options.save_every}) {
+    require(every >= 0, "steps between events must not be negative", every);
+  }
+  return options;
+}
+
+bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+/// Dropout of a step depends on nothing but these.
+void seed_generators(at::Device device, std::uint64_t seed, std::int64_t step, std::int64_t rank) {
+  const std::uint64_t key =
+      Random(seed, static_cast<std::uint64_t>(step) << 20 | static_cast<std::uint64_t>(rank))
+          .next();
+  for (const at::Device where : {at::Device(at::kCPU), device}) {
+    at::Generator generator = at::globalContext().defaultGenerator(where);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(key);
+    if (device.is_cpu()) break;
+  }
+}
+
+/// Norms of parameters to norms of layers, in the order of the model.
+std::vector<std::pair<std::string, double>> by_layer(const FlatParameters& parameters,
+                                                     const std::vector<double>& norms) {
+  std::vector<std::pair<std::string, double>> layers;
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const std::string layer = layer_of(parameters.parts()[i].name);
+    auto at = std::ranges::find(layers, layer, &std::pair<std::string, double>::first);
+    if (at == layers.end()) at = layers.insert(at, {layer, 0.0});
+    at->second += norms[i] * norms[i];
+  }
+  for (auto& [layer, norm] : layers) norm = std::sqrt(norm);
+  return layers;
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  Impl(Model trained, const TrainOptions& given, RanksPtr shared)
+      : model(std::move(trained)),
+        options(checked(given)),
+        ranks(std::move(shared)),
+        engine(*model, options, ranks),
+        device(engine.parameters().values().device()) {
+    model->train();
+    set_precision(*model);
+    if (first_rank() && !options.folder.empty()) {
+      log = std::make_unique<MetricsLog>(options.folder);
+    }
+  }
+
+  bool first_rank() const { return !ranks || ranks->rank() == 0; }
+  std::int64_t rank() const { return ranks ? ranks->rank() : 0; }
+  std::int64_t num_ranks() const { return ranks ? ranks->size() : 1; }
+
+  template <typename M>
+  void set_precision(M& given) {
+    if constexpr (requires { given.set_compute_type(at::kFloat); }) {
+      given.set_compute_type(options.compute_type);
+      given.set_checkpointing(options.checkpointing);
+    }
+  }
+
+  /// False where the source ended.
+  bool train_step(Prefetch<Batch>& batches);
+  void start_report(bool with_layers);
+  /// Waits for the figures that are on their way, and acts on them.
+  void finish_report();
+  void refuse_bad(const Packet::Figures& figures);
+  void evaluate();
+  fs::path save();
+  bool wants_to_stop() const { return stop && stop(); }
+
+  Model model;
+  TrainOptions options;
+  RanksPtr ranks;
+  StepEngine engine;
+  at::Device device;
+  TrainState state;
+  std::unique_ptr<MetricsLog> log;
+  fs::path checkpoint;
+  bool stopping = false;
+
+  std::function<void(const StepReport&)> report;
+  std::function<Measures()> evaluation;
+  std::int64_t evaluate_every = 0;
+  std::function<bool()> stop;
+  std::function<void(const fs::path&)> add_files;
+
+  /// A report that waits for its figures.
+  struct Pending {
+    Packet packet;
+    StepReport report;
+    bool with_layers = false;
+  };
+  std::optional<Pending> pending;
+  Clock::time_point began;
+  Clock::time_point reported;
+  double seconds_before = 0.0;
+  std::int64_t steps_here = 0;
+  std::int64_t tokens_since = 0;
+};
+
+Trainer::Trainer(Model model, const TrainOptions& options, std::shared_ptr<Ranks> ranks)
+    : impl_(std::make_unique<Impl>(std::move(model), options, std::move(ranks))) {}
+Trainer::~Trainer() = default;
+
+void Trainer::on_report(std::function<void(const StepReport&)> call) {
+  impl_->report = std::move(call);
+}
+void Trainer::on_evaluation(std::function<Measures()> call, std::int64_t every) {
+  impl_->evaluation = std::move(call);
+  impl_->evaluate_every = every;
+}
+void Trainer::on_stop(std::function<bool()> call) { impl_->stop = std::move(call); }
+void Trainer::on_save(std::function<void(const fs::path&)> call) {
+  impl_->add_files = std::move(call);
+}
+std::int64_t Trainer::step() const noexcept { return impl_->state.step; }
+const std::optional<StreamState>& Trainer::data_state() const noexcept { return impl_->state.data; }
+ModelImpl& Trainer::model() noexcept { return *impl_->model; }
+fs::path Trainer::save() { return impl_->save(); }
+
+void Trainer::set_accumulate(std::int64_t batches) {
+  if (batches < 1) internal::reject("[Trainer] accumulate must be positive, got ", batches);
+  impl_->options.accumulate = batches;
+}
+
+bool Trainer::resume() {
+  Impl& my = *impl_;
+  const fs::path found = last_checkpoint(my.options.folder);
+  if (my.options.folder.empty() || found.empty()) return false;
+  const at::NoGradGuard no_grad;
+  AdamW& optimizer = my.engine.optimizer();
+  const at::Tensor& values = my.engine.parameters().values();
+  const Moments moments{.first = at::zeros_like(values),
+                        .second = at::zeros_like(values),
+                        .steps = optimizer.steps()};
+  my.state = read_checkpoint(found, *my.model, my.engine.parameters(), moments);
+  const std::int64_t size = optimizer.end() - optimizer.begin();
+  optimizer.first_moment().copy_(moments.first.narrow(0, optimizer.begin(), size));
+  optimizer.second_moment().copy_(moments.second.narrow(0, optimizer.begin(), size));
+  my.checkpoint = found;
+  if (my.log) my.log->go_back_to(my.state.step);
+  return true;
+}
+
+TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
+  Impl& my = *impl_;
+  if (until == 0) until = my.options.steps;
+  if (my.state.data && source.restore) source.restore(*my.state.data);
+  Prefetch<Batch> batches(source.next, kBatchesAhead);
+  my.began = my.reported = Clock::now();
+  my.seconds_before = my.state.seconds;
+  my.steps_here = 0;
+  Ending ending = Ending::kDone;
+  my.stopping = !my.ranks && my.wants_to_stop();
+  while (my.state.step < until && !my.stopping) {
+    if (!my.train_step(batches)) {
+      ending = Ending::kNoMoreData;
+      break;
+    }
+    const std::int64_t step = my.state.step;
+    // One step late: the device has the next one to work on meanwhile.
+    my.finish_report();
+    const bool with_layers = due(step, my.options.gradients_every);
+    if (due(step, my.options.report_every) || with_layers || step == until) {
+      my.start_report(with_layers);
+    }
+    if (my.device.is_cpu()) my.finish_report();
+    if (due(step, my.evaluate_every) || (my.evaluation && step == until)) my.evaluate();
+    if (!my.ranks && my.wants_to_stop()) my.stopping = true;
+    if (due(step, my.options.save_every) && step != until && !my.stopping) my.save();
+  }
+  my.finish_report();
+  if (my.stopping && my.state.step < until) ending = Ending::kStopped;
+  if (!my.options.folder.empty() && my.steps_here > 0) my.save();
+  return {.ending = ending, .step = my.state.step, .checkpoint = my.checkpoint};
+}
+
+bool Trainer::Impl::train_step(Prefetch<Batch>& batches) {
+  const std::int64_t step = state.step + 1;
+  seed_generators(device, options.seed, step, rank());
+  std::int64_t tokens = 0;
+  const Task task = model->config().task;
+  Batch batch;
+  for (std::int64_t i = 0; i < options.accumulate; ++i) {
+    if (!batches.next(batch)) return false;
+    tokens += batch.rows * batch.length;
+    const std::int64_t labels = count_labels(batch, task);
+    if (labels > 0) engine.add_batch(to_inputs(batch, task, device), labels);
+  }
+  const double share = schedule_share(options.schedule, step, options.steps);
+  engine.update(step, options.learning_rate * share, ranks && wants_to_stop());
+  state.step = step;
+  state.data = batch.next;
+  state.tokens += tokens * num_ranks();
+  tokens_since += tokens * num_ranks();
+  ++steps_here;
+  return true;
+}
+
+void Trainer::Impl::start_report(bool with_layers) {
+  const double share = schedule_share(options.schedule, state.step, options.steps);
+  pending.emplace(Pending{.packet = engine.make_packet(),
+                          .report = {.step = state.step,
+                                     .steps = options.steps,
+                                     .learning_rate = options.learning_rate * share,
+                                     .tokens = state.tokens},
+                          .with_layers = with_layers});
+}
+
+void Trainer::Impl::finish_report() {
+  if (!pending) return;
+  const Packet::Figures figures = pending->packet.read();
+  refuse_bad(figures);
+  if (figures.votes > 0.0) stopping = true;
+  StepReport& out = pending->report;
+  out.loss = figures.labels > 0.0 ? figures.loss_sum / figures.labels : 0.0;
+  out.gradient_norm = figures.gradient_norm;
+  out.tokens_per_second =
+      static_cast<double>(tokens_since) / std::max(seconds_since(reported), 1e-9);
+  out.seconds_left = seconds_since(began) / static_cast<double>(steps_here) *
+                     static_cast<double>(options.steps - out.step);
+  out.memory_bytes = peak_memory(device);
+  if (pending->with_layers) out.layers = by_layer(engine.parameters(), figures.norms);
+  reported = Clock::now();
+  tokens_since = 0;
+  state.seconds = seconds_before + seconds_since(began);
+  if (log) log->write(out);
+  if (report && first_rank()) report(out);
+  pending.reset();
+}
+
+void Trainer::Impl::refuse_bad(const Packet::Figures& figures) {
+  if (figures.first_bad_step == 0) return;
+  std::string layers;
+  for (const auto& [layer, norm] : by_layer(engine.parameters(), figures.bad_norms)) {
+    if (!std::isfinite(norm)) layers += (layers.empty() ? "" : ", ") + layer;
+  }
+  const std::string where = layers.empty() ? "the loss alone" : "the gradients of " + layers;
+  const std::string kept = options.folder.empty() ? ""
+                           : checkpoint.empty()   ? "; no checkpoint was written yet"
+                                                : "; the last checkpoint is " + checkpoint.string();
+  throw NotFinite(figures.first_bad_step, "step " + std::to_string(figures.first_bad_step) +
+                                              ": not a finite number: " + where + kept);
+}
+
+void Trainer::Impl::evaluate() {
+  finish_report();
+  Measures measures;
+  {
+    const at::NoGradGuard no_grad;
+    model->eval();
+    measures = evaluation();
+    model->train();
+  }
+  if (log) log->write(state.step, measures);
+  reported = Clock::now();
+  tokens_since = 0;
+}
+
+fs::path Trainer::Impl::save() {
+  finish_report();
+  if (options.folder.empty()) internal::reject("[Trainer] no folder to save in");
+  // What happened since the last report must be finite, too.
+  refuse_bad(engine.peek());
+  state.seconds = seconds_before + seconds_since(began);
+  const auto [first, second] = engine.gather_moments();
+  if (first_rank()) {
+    const CheckpointWriter writer{
+        .run = options.folder, .keep = options.keep, .add_files = add_files};
+    checkpoint = writer.write(*model, engine.parameters(),
+                              {first, second, engine.optimizer().steps()}, state);
+  } else {
+    checkpoint = options.folder / "checkpoints";
+  }
+  if (ranks) ranks->wait_for_all();
+  reported = Clock::now();
+  tokens_since = 0;
+  return checkpoint;
+}
+
+}  // namespace rotary::roformer
