@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "roformer/checkpoint/tensor_files.h"
@@ -25,6 +26,9 @@
 #include "roformer/model/model.h"
 
 namespace rotary::roformer {
+
+/// Of the names of the encoder's tensors, in a model with a head.
+inline constexpr std::string_view kEncoderPrefix = "roformer.";
 
 struct CheckpointFiles {
   std::filesystem::path config;

@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using internal::quote;
 
-[[noreturn]] void fail(const fs::path& path, const std::string& message) {
-  throw IoError(path.string(), IoError::kNoOffset, message);
-}
-
 /// Heads of the same layers have the same names in both; others are left behind.
 Task task_of_bert(const Json& config) {
   constexpr std::array<std::pair<std::string_view, Task>, 5> kSame{
@@ -84,22 +80,22 @@ std::string new_name(std::string name, Task task) {
 Config read_source(const CheckpointFiles& files) {
   const MappedFile file(files.config);
   Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) fail(files.config, "not a JSON object");
+  if (!json.is_object()) fail_file(files.config, "not a JSON object");
   const Json type = json.value("model_type", Json());
   if (type == "bert") {
     const Json encoding = json.value("position_embedding_type", Json("absolute"));
     if (encoding != "absolute") {
-      fail(files.config,
-           "position_embedding_type must be \"absolute\", got " + quote(encoding.dump()));
+      fail_file(files.config,
+                "position_embedding_type must be \"absolute\", got " + quote(encoding.dump()));
     }
     return config_of_bert(std::move(json), files.config);
   }
   Config config = parse_config(file.bytes(), files.config.string());
   const std::string& encoding = config.position_encoding;
   if (encoding != "learned" && encoding != "sinusoidal" && encoding != "rope") {
-    fail(files.config,
-         "position_encoding must be \"learned\" or \"sinusoidal\" to be replaced, got " +
-             quote(encoding));
+    fail_file(files.config,
+              "position_encoding must be \"learned\" or \"sinusoidal\" to be replaced, got " +
+                  quote(encoding));
   }
   return config;
 }
@@ -126,7 +122,7 @@ Conversion convert_to_rope(const fs::path& path) {
   const Model model = make_model(result.config);
   const LoadReport report = load_weights(*model, kept, files.weights.string());
   if (!report.missing.empty()) {
-    fail(files.weights, "tensor " + quote(report.missing.front()) + " is missing");
+    fail_file(files.weights, "tensor " + quote(report.missing.front()) + " is missing");
   }
   for (const std::string& name : report.unused) {
     result.dropped.push_back({name, "no such tensor in a RoFormer"});

@@ -20,25 +20,20 @@ namespace {
 namespace fs = std::filesystem;
 using internal::quote;
 
-constexpr std::string_view kPrefix = "roformer.";
 constexpr std::string_view kBias = "cls.predictions.bias";
 constexpr std::string_view kDecoderBias = "cls.predictions.decoder.bias";
 constexpr std::string_view kDecoder = "cls.predictions.decoder.weight";
 constexpr std::string_view kWords = "roformer.embeddings.word_embeddings.weight";
 
-[[noreturn]] void fail(const fs::path& path, const std::string& message) {
-  throw IoError(path.string(), IoError::kNoOffset, message);
-}
-
 /// The files that an index names, each once.
 std::set<std::string> shards_of(const nlohmann::json& map, const fs::path& index) {
   std::set<std::string> files;
   for (const auto& [name, file] : map.items()) {
-    if (!file.is_string()) fail(index, "weight_map must name a file for " + quote(name));
+    if (!file.is_string()) fail_file(index, "weight_map must name a file for " + quote(name));
     const std::string text = file.get<std::string>();
     // A name and not a path: an index cannot reach out of its folder.
     if (text.empty() || fs::path(text).filename() != text || text == "." || text == "..") {
-      fail(index, "weight_map must name files of this folder, got " + quote(text));
+      fail_file(index, "weight_map must name files of this folder, got " + quote(text));
     }
     files.insert(text);
   }
@@ -49,7 +44,7 @@ TensorMap read_shards(const fs::path& index) {
   const MappedFile file(index);
   const auto json = nlohmann::json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    fail(index, "not an index: there is no object weight_map in it");
+    fail_file(index, "not an index: there is no object weight_map in it");
   }
   const nlohmann::json& map = json["weight_map"];
   TensorMap tensors;
@@ -61,8 +56,8 @@ TensorMap read_shards(const fs::path& index) {
   }
   for (const auto& [name, shard] : map.items()) {
     if (!tensors.contains(name)) {
-      fail(index.parent_path() / shard.get<std::string>(),
-           "the index promises tensor " + quote(name) + ", which is not in the file");
+      fail_file(index.parent_path() / shard.get<std::string>(),
+                "the index promises tensor " + quote(name) + ", which is not in the file");
     }
   }
   return tensors;
@@ -79,7 +74,8 @@ std::vector<std::string> names_of(const std::string& name) {
   swap_end(name, "LayerNorm.weight", "LayerNorm.gamma");
   swap_end(name, "LayerNorm.bias", "LayerNorm.beta");
   for (std::size_t i = 0, known = names.size(); i < known; ++i) {
-    if (names[i].starts_with(kPrefix)) names.push_back(names[i].substr(kPrefix.size()));
+    if (names[i].starts_with(kEncoderPrefix))
+      names.push_back(names[i].substr(kEncoderPrefix.size()));
   }
   if (name == kBias) names.emplace_back(kDecoderBias);
   // Tied tensors may stand under either name.
@@ -116,29 +112,31 @@ CheckpointFiles find_checkpoint(const fs::path& path) {
     return fs::is_regular_file(file, ignored);
   };
   if (path.extension() == ".safetensors") {
-    if (!exists(path)) fail(path, "no such file");
+    if (!exists(path)) fail_file(path, "no such file");
     fs::path own = path;
     own.replace_extension(".config.json");
     if (exists(own)) return {.config = own, .weights = path};
     const fs::path shared = path.parent_path() / "config.json";
     if (!exists(shared))
-      fail(path, "neither " + own.filename().string() + " nor config.json beside it");
+      fail_file(path, "neither " + own.filename().string() + " nor config.json beside it");
     return {.config = shared, .weights = path};
   }
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
-    fail(path,
-         fs::exists(path, ignored)
-             ? "neither a folder with config.json and model.safetensors nor a .safetensors file"
-             : "no such folder or file");
+    fail_file(
+        path,
+        fs::exists(path, ignored)
+            ? "neither a folder with config.json and model.safetensors nor a .safetensors file"
+            : "no such folder or file");
   }
-  if (!exists(path / "config.json")) fail(path, "there is no config.json in this folder");
+  if (!exists(path / "config.json")) fail_file(path, "there is no config.json in this folder");
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
     if (exists(path / name)) return {.config = path / "config.json", .weights = path / name};
   }
-  fail(path, exists(path / "pytorch_model.bin")
-                 ? "pytorch_model.bin is a pickle, which is not read: save it as safetensors first"
-                 : "there is neither model.safetensors nor model.safetensors.index.json in it");
+  fail_file(path,
+            exists(path / "pytorch_model.bin")
+                ? "pytorch_model.bin is a pickle, which is not read: save it as safetensors first"
+                : "there is neither model.safetensors nor model.safetensors.index.json in it");
 }
 
 TensorMap read_weights(const fs::path& weights) {
@@ -165,7 +163,7 @@ LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::s
       text << "tensor " << quote(found->first) << " is " << tensor.sizes() << " of "
            << tensor.scalar_type() << ", the config wants real numbers "
            << shape_text(item.value());
-      fail(source, text.str());
+      fail_file(source, text.str());
     }
     item.value().copy_(tensor);
     used.insert(found->first);
@@ -191,9 +189,10 @@ Model load_complete_model(const fs::path& path, std::optional<Task> task) {
   Loaded loaded = load_model(path, task);
   const std::vector<std::string>& missing = loaded.report.missing;
   if (!missing.empty()) {
-    fail(path, "tensor " + quote(missing.front()) + " is missing" +
-                   (missing.size() > 1 ? ", and " + std::to_string(missing.size() - 1) + " more"
-                                       : std::string()));
+    fail_file(path,
+              "tensor " + quote(missing.front()) + " is missing" +
+                  (missing.size() > 1 ? ", and " + std::to_string(missing.size() - 1) + " more"
+                                      : std::string()));
   }
   return loaded.model;
 }

@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "roformer.";
-
 /// transformers' table [positions, head_dim]: row m has sin(m f_i), then cos(m f_i).
 at::Tensor position_table(const Config& config, at::ScalarType type) {
   const std::int64_t pairs = config.head_dim() / 2;
@@ -149,7 +147,7 @@ TensorMap weights_of(const ModelImpl& model) {
   for (const auto& item : model.named_parameters()) {
     std::string name = item.key();
     // The bare model has no prefix, as in transformers.
-    if (config.task == Task::kEncoder) name = name.substr(kPrefix.size());
+    if (config.task == Task::kEncoder) name = name.substr(kEncoderPrefix.size());
     tensors.emplace(std::move(name), item.value().detach());
   }
   const auto bias = tensors.find("cls.predictions.bias");
@@ -157,7 +155,7 @@ TensorMap weights_of(const ModelImpl& model) {
     tensors.emplace("cls.predictions.decoder.bias", bias->second);
   }
   if (config.position_encoding == "rope") {
-    const std::string prefix(config.task == Task::kEncoder ? "" : kPrefix);
+    const std::string prefix(config.task == Task::kEncoder ? "" : kEncoderPrefix);
     tensors.emplace(prefix + "encoder.embed_positions.weight", position_table(config, type));
   }
   return tensors;
@@ -175,13 +173,12 @@ void write_checkpoint(const fs::path& path, const Config& config, const TensorMa
     // "folder/" and "folder" are one.
     const fs::path folder = path.has_filename() ? path : path.parent_path();
     if (fs::exists(folder)) {
-      if (!fs::is_directory(folder))
-        throw IoError(path.string(), IoError::kNoOffset, "not a folder");
+      if (!fs::is_directory(folder)) fail_file(path, "not a folder");
       return fill_folder(folder, config, tensors, options);
     }
     write_new_folder(folder, config, tensors, options);
   } catch (const fs::filesystem_error& error) {
-    throw IoError(path.string(), IoError::kNoOffset, "cannot write: " + error.code().message());
+    fail_file(path, "cannot write: " + error.code().message());
   }
 }
 

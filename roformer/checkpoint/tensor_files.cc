@@ -115,6 +115,10 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   file.commit_durably();
 }
 
+void fail_file(const std::filesystem::path& path, const std::string& message) {
+  throw IoError(path.string(), IoError::kNoOffset, message);
+}
+
 std::int64_t bytes_of(const TensorMap& tensors) {
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());

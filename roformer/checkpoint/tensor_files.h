@@ -25,6 +25,9 @@ void write_tensors(const std::filesystem::path& path, const TensorMap& tensors);
 /// The same for a text.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
+/// Throws IoError about the file as a whole.
+[[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& message);
+
 /// Bytes of the elements.
 std::int64_t bytes_of(const TensorMap& tensors);
 

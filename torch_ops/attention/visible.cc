@@ -12,7 +12,7 @@ namespace rotary::torch {
 namespace {
 
 /// Where tokens stand: queries in a column, keys in a row, beside each other.
-struct Places {
+struct TokenPlaces {
   at::Tensor queries{};
   at::Tensor keys{};
   std::optional<at::Tensor> together{};  // of one sequence
@@ -22,7 +22,7 @@ at::Tensor count(const c10::SymInt& first, const c10::SymInt& tokens, const at::
   return at::arange(first, first + tokens, like.options().dtype(at::kLong));
 }
 
-Places dense_places(const at::Tensor& q, const at::Tensor& k, const c10::SymInt& first) {
+TokenPlaces dense_places(const at::Tensor& q, const at::Tensor& k, const c10::SymInt& first) {
   return {.queries = count(first, q.sym_size(2), q).unsqueeze(1),
           .keys = count(0, k.sym_size(2), k)};
 }
@@ -46,7 +46,7 @@ struct Packed {
   at::Tensor place{};
 };
 
-Places packed_places(const at::Tensor& q, const at::Tensor& k, const AttendOptions& options) {
+TokenPlaces packed_places(const at::Tensor& q, const at::Tensor& k, const AttendOptions& options) {
   const Packed queries(*options.cu_seqlens, q.sym_size(2), q);
   if (!options.cu_seqlens_k) {
     return {.queries = queries.place.unsqueeze(1),
@@ -72,7 +72,7 @@ std::optional<at::Tensor> make_visible(const at::Tensor& q, const at::Tensor& k,
                                        const AttendOptions& options) {
   std::optional<at::Tensor> visible;
   if (options.causal || options.window || options.cu_seqlens) {
-    const Places at =
+    const TokenPlaces at =
         options.cu_seqlens ? packed_places(q, k, options) : dense_places(q, k, options.first);
     visible = at.together;
     if (options.causal) narrow_to(visible, at.keys <= at.queries);

@@ -92,8 +92,8 @@ struct ProductBackward : ::torch::autograd::Node {
   }
 };
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
-                   const OptionalTensor& scale, std::string_view direction) {
+at::Tensor tracked_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
+                           const OptionalTensor& scale, std::string_view direction) {
   refuse_tangents("linear_product", {x, y, w, scale});
   const Direction parsed = direction_of(direction);
   at::Tensor out;
@@ -140,7 +140,7 @@ struct DotBackward : ::torch::autograd::Node {
   }
 };
 
-at::Tensor dot(const at::Tensor& x, const at::Tensor& y, std::string_view direction) {
+at::Tensor tracked_dot(const at::Tensor& x, const at::Tensor& y, std::string_view direction) {
   refuse_tangents("linear_dot", {x, y});
   const Direction parsed = direction_of(direction);
   at::Tensor out;
@@ -193,8 +193,8 @@ struct SumBackward : ::torch::autograd::Node {
   }
 };
 
-at::Tensor sum(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& scale,
-               std::string_view direction) {
+at::Tensor tracked_sum(const at::Tensor& x, const OptionalTensor& weight,
+                       const OptionalTensor& scale, std::string_view direction) {
   refuse_tangents("linear_sum", {x, weight, scale});
   const Direction parsed = direction_of(direction);
   at::Tensor out;
@@ -218,7 +218,7 @@ at::Tensor sum(const at::Tensor& x, const OptionalTensor& weight, const Optional
 }  // namespace rotary::torch
 
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
-  m.impl("linear_product", rotary::torch::product);
-  m.impl("linear_dot", rotary::torch::dot);
-  m.impl("linear_sum", rotary::torch::sum);
+  m.impl("linear_product", rotary::torch::tracked_product);
+  m.impl("linear_dot", rotary::torch::tracked_dot);
+  m.impl("linear_sum", rotary::torch::tracked_sum);
 }

@@ -237,7 +237,7 @@ void implement(::torch::Library& m) {
   m.impl((name + "_").c_str(), turn_in_place<kTurn>);
 }
 
-void implement_all(::torch::Library& m) {
+void implement_autograd(::torch::Library& m) {
   implement<Turn::kRotate>(m);
   implement<Turn::kAdjoint>(m);
   implement<Turn::kUnrotate>(m);
@@ -253,4 +253,4 @@ void implement_all(::torch::Library& m) {
 }  // namespace
 }  // namespace rotary::torch
 
-TORCH_LIBRARY_IMPL(rotary, Autograd, m) { rotary::torch::implement_all(m); }
+TORCH_LIBRARY_IMPL(rotary, Autograd, m) { rotary::torch::implement_autograd(m); }

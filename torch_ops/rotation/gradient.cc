@@ -129,7 +129,7 @@ std::tuple<at::Tensor, at::Tensor> frequency_gradient_meta(at::TensorList tensor
   return {at::empty({f.pairs, f.axes}, options), at::empty({1}, options)};
 }
 
-void implement_all(::torch::Library& m) {
+void implement_gradients(::torch::Library& m) {
   m.impl("position_gradient", position_gradient);
   m.impl("frequency_gradient", frequency_gradient);
 }
@@ -137,8 +137,8 @@ void implement_all(::torch::Library& m) {
 }  // namespace
 }  // namespace rotary::torch
 
-TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_all(m); }
-TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_all(m); }
+TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_gradients(m); }
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_gradients(m); }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
   m.impl("position_gradient", rotary::torch::position_gradient_meta);
   m.impl("frequency_gradient", rotary::torch::frequency_gradient_meta);

@@ -244,7 +244,7 @@ void implement_meta(::torch::Library& m) {
   m.impl((name + "_").c_str(), turn_in_place_meta<kTurn>);
 }
 
-void implement_all(::torch::Library& m) {
+void implement_rotations(::torch::Library& m) {
   implement<Turn::kRotate>(m);
   implement<Turn::kAdjoint>(m);
   implement<Turn::kUnrotate>(m);
@@ -257,7 +257,7 @@ void implement_all(::torch::Library& m) {
   m.impl("growth_like", growth_like);
 }
 
-void implement_all_meta(::torch::Library& m) {
+void implement_rotations_meta(::torch::Library& m) {
   implement_meta<Turn::kRotate>(m);
   implement_meta<Turn::kAdjoint>(m);
   implement_meta<Turn::kUnrotate>(m);
@@ -273,6 +273,6 @@ void implement_all_meta(::torch::Library& m) {
 }  // namespace
 }  // namespace rotary::torch
 
-TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_all(m); }
-TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_all(m); }
-TORCH_LIBRARY_IMPL(rotary, Meta, m) { rotary::torch::implement_all_meta(m); }
+TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_rotations(m); }
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_rotations(m); }
+TORCH_LIBRARY_IMPL(rotary, Meta, m) { rotary::torch::implement_rotations_meta(m); }

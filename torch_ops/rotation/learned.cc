@@ -162,7 +162,7 @@ std::vector<at::Tensor> rotate_learned(at::TensorList tensors, std::string_view 
                     sin.to(dtype), text, token_dim);
 }
 
-void implement_all(::torch::Library& m) {
+void implement_learned(::torch::Library& m) {
   m.impl("learned_cos_sin", learned_cos_sin);
   m.impl("rotate_learned", rotate_learned);
 }
@@ -170,5 +170,5 @@ void implement_all(::torch::Library& m) {
 }  // namespace
 }  // namespace rotary::torch
 
-TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) { rotary::torch::implement_all(m); }
-TORCH_LIBRARY_IMPL(rotary, FuncTorchBatchedDecomposition, m) { rotary::torch::implement_all(m); }
+TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) { rotary::torch::implement_learned(m); }
+TORCH_LIBRARY_IMPL(rotary, FuncTorchBatchedDecomposition, m) { rotary::torch::implement_learned(m); }
