@@ -24,10 +24,13 @@ run: ## Build the command and show the rotation of a model (MODEL=path to anothe
 	@echo 'That is how the model turns its queries and keys, read from its config.json alone.'
 	@echo 'Next: build/bin/rotary --help, or make run MODEL=path/to/config.json (or a .gguf file).'
 
-build: ## Build the library, the command and the examples
-	@scripts/bootstrap.sh run
-	@scripts/build.sh default $(LEAN)
-	@echo 'Built: build/librotary.*, build/bin/rotary'
+build: ## Build the library, the PyTorch operators, the commands rotary and roformer, the examples
+	@scripts/bootstrap.sh build
+	@scripts/venv.sh
+	@echo 'Building ...'
+	@scripts/build.sh default $(LEAN) -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
+	  -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python
+	@echo 'Built: build/librotary.*, build/torch_ops/librotary_torch.so, build/bin/rotary, build/bin/roformer'
 
 test: ## Build everything and run all tests, sanitizers and a short fuzz run
 	@scripts/test.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that what a make target needs is on this machine, and installs what is not with apt.
 #
-#   scripts/bootstrap.sh run|bench|test|lint
+#   scripts/bootstrap.sh run|build|bench|test|lint
 #
 # Looks for the things themselves (programs, headers), not for packages, so that what was installed
 # in another way counts. Quick, and without the network, when nothing is missing.
@@ -9,9 +9,9 @@ set -euo pipefail
 
 level=${1:-}
 case $level in
-  run | bench | test | lint) ;;
+  run | build | bench | test | lint) ;;
   *)
-    echo "usage: scripts/bootstrap.sh run|bench|test|lint" >&2
+    echo "usage: scripts/bootstrap.sh run|build|bench|test|lint" >&2
     exit 2
     ;;
 esac
@@ -76,7 +76,11 @@ need nlohmann-json3-dev have_header nlohmann/json.hpp
 need libhwy-dev have_header hwy/highway.h
 need libcli11-dev have_header CLI/CLI.hpp
 need libfmt-dev have_header fmt/core.h
-if [[ $level != run ]]; then
+if [[ $level == build || $level == test || $level == lint ]]; then
+  need libutf8proc-dev have_header utf8proc.h
+  need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
+fi
+if [[ $level == bench || $level == test || $level == lint ]]; then
   need libbenchmark-dev have_header benchmark/benchmark.h
 fi
 if [[ $level == test || $level == lint ]]; then
@@ -84,8 +88,6 @@ if [[ $level == test || $level == lint ]]; then
   need libgmock-dev have_header gmock/gmock.h
   need libmpfr-dev have_header mpfr.h
   need libgmp-dev have_header gmp.h
-  need libutf8proc-dev have_header utf8proc.h
-  need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
   need python3-dev have_python_header
   # The wheel is built from the objects of the build before it.
   need ccache have ccache
