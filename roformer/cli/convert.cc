@@ -17,13 +17,13 @@
 namespace rotary::roformer::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   std::string source;
   std::string target;
   double shard = 5000.0;  // MB
 };
 
-constexpr const char* kFooter =
+constexpr const char* kConvertFooter =
     R"(SOURCE is a BERT as Hugging Face has it, or a RoFormer whose position_encoding is learned or
 sinusoidal. Every weight is copied but those of positions; then the model is to be tuned with a
 small step. A model that has RoPE is written again as it is, in other files. TARGET is a new folder,
@@ -41,7 +41,7 @@ void copy_vocabulary(const std::filesystem::path& source, const std::filesystem:
                              std::filesystem::copy_options::overwrite_existing);
 }
 
-void convert(const Options& options) {
+void convert(const ConvertOptions& options) {
   if (std::filesystem::exists(options.target)) {
     throw UsageError(options.target + " exists already");
   }
@@ -67,10 +67,10 @@ void convert(const Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   CLI::App* verb =
       app.add_subcommand("convert", "Turn a model with a table of positions into one with RoPE");
-  verb->footer(kFooter);
+  verb->footer(kConvertFooter);
   verb->add_option("SOURCE", options->source, "A folder or a .safetensors file")
       ->required()
       ->type_name("");

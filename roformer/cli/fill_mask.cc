@@ -20,14 +20,14 @@
 namespace rotary::roformer::cli {
 namespace {
 
-struct Options {
+struct FillMaskOptions {
   TextOptions text;
   std::vector<std::string> texts;
   std::int64_t top = 5;
   bool json = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kFillMaskFooter =
     R"(For each [MASK] of a text: the likeliest tokens, with their probability.
 
 Example:
@@ -40,7 +40,7 @@ struct Guess {
 
 /// A list for each mask.
 std::vector<std::vector<Guess>> guess(const TextModel& text, const std::string& sentence,
-                                      const Options& options) {
+                                      const FillMaskOptions& options) {
   const Vocabulary& vocabulary = text.tokenizer->vocabulary();
   const Encoding encoding =
       encode(*text.tokenizer, sentence, {.max_length = options.text.max_length});
@@ -85,7 +85,7 @@ std::string to_json(const std::string& sentence, const std::vector<std::vector<G
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void fill_mask(const Options& options) {
+void fill_mask(const FillMaskOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kMaskedLm) {
@@ -101,9 +101,9 @@ void fill_mask(const Options& options) {
 }  // namespace
 
 void add_fill_mask(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FillMaskOptions>();
   CLI::App* verb = app.add_subcommand("fill-mask", "Say what may stand in the place of [MASK]");
-  verb->footer(kFooter);
+  verb->footer(kFillMaskFooter);
   add_text_options(*verb, options->text);
   verb->add_option("TEXT", options->texts, "One text or several")->required()->type_name("");
   verb->add_option("--top", options->top, "How many tokens for each place")

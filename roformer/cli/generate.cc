@@ -20,7 +20,7 @@
 namespace rotary::roformer::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   TextOptions text;
   std::string prompt;
   std::int64_t tokens = 64;
@@ -29,7 +29,7 @@ struct Options {
   std::uint64_t seed = 0;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kGenerateFooter =
     R"(Each token is drawn from the likeliest ones that together have the probability --top-p; with
 --temperature 0 it is the likeliest. The same --seed gives the same text. It ends at [SEP], or after
 --tokens.
@@ -38,7 +38,8 @@ Example:
   roformer generate model/ "Once upon a time" --tokens 200 --top-p 0.9)";
 
 /// `logits` [vocabulary].
-std::int32_t draw(const at::Tensor& logits, const Options& options, at::Generator& generator) {
+std::int32_t draw(const at::Tensor& logits, const GenerateOptions& options,
+                  at::Generator& generator) {
   if (options.temperature == 0.0) return logits.argmax().item<std::int32_t>();
   const at::Tensor p = at::softmax(logits.to(at::kDouble) / options.temperature, 0);
   const auto [sorted, ids] = at::sort(p, 0, /*descending=*/true);
@@ -58,7 +59,7 @@ void print_lines(std::string_view text) {
   }
 }
 
-void generate(const Options& options) {
+void generate(const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kCausalLm) {
@@ -89,9 +90,9 @@ void generate(const Options& options) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   CLI::App* verb = app.add_subcommand("generate", "Go on with a text");
-  verb->footer(kFooter);
+  verb->footer(kGenerateFooter);
   add_text_options(*verb, options->text);
   verb->add_option("PROMPT", options->prompt, "How the text begins")->required()->type_name("");
   verb->add_option("--tokens", options->tokens, "New tokens at most")

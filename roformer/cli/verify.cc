@@ -20,13 +20,13 @@
 namespace rotary::roformer::cli {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::string checkpoint;
   std::string reference;
   bool json = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kVerifyFooter =
     R"(REFERENCE.json holds inputs and what another implementation answered to them: input_ids,
 attention_mask, token_type_ids, labels, logits, loss, and grad_norms by the names of parameters. The
 model runs in float32 on the CPU, without dropout. Printed is the largest difference of logits, and
@@ -68,7 +68,7 @@ std::string to_json(const std::vector<Difference>& all) {
   return json.dump(2) + "\n";
 }
 
-void verify(const Options& options) {
+void verify(const VerifyOptions& options) {
   const Reference reference = read_reference(options.reference);
   const Model model = load_complete_model(options.checkpoint);
   const std::vector<Difference> all = compare(*model, reference, options.reference);
@@ -89,9 +89,9 @@ void verify(const Options& options) {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* verb = app.add_subcommand("verify", "Compare a model with what it answered elsewhere");
-  verb->footer(kFooter);
+  verb->footer(kVerifyFooter);
   verb->add_option("CHECKPOINT", options->checkpoint, "A folder or a .safetensors file")
       ->required()
       ->type_name("");
