@@ -25,6 +25,11 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                 labels, {}, at::Reduction::Mean, ignored);
 }
 
+/// In the type of the layer's parameters: these heads are small.
+at::Tensor dense_wide(::torch::nn::Linear& layer, const at::Tensor& x) {
+  return layer(x.to(layer->weight.scalar_type()));
+}
+
 class EncoderOnlyImpl final : public ModelImpl {
  public:
   explicit EncoderOnlyImpl(const Config& config) : ModelImpl(config) { initialize(); }
@@ -58,10 +63,11 @@ class PredictionsImpl final : public ::torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) {
-    const at::Tensor x = dense_ ? norm_->forward(activate(dense_(hidden), activation_))
+    const at::Tensor x = dense_ ? norm_->forward(activate(dense(dense_, hidden), activation_))
                                 : at::dropout(hidden, dropout_, is_training());
-    return at::linear(x, decoder_ ? decoder_->weight : words,
-                      bias_.defined() ? std::optional(bias_) : std::nullopt);
+    const at::ScalarType type = x.scalar_type();
+    return at::linear(x, (decoder_ ? decoder_->weight : words).to(type),
+                      bias_.defined() ? std::optional(bias_.to(type)) : std::nullopt);
   }
 
  private:
@@ -85,20 +91,25 @@ class LanguageModelImpl final : public ModelImpl {
   }
 
   Output forward(const Inputs& in) override {
-    const at::Tensor hidden = roformer().forward(in);
-    if (!in.labels) {
-      TORCH_CHECK_VALUE(in.logits_at == LogitsAt::kAllTokens,
-                        "[RoFormer] logits at labels need labels");
-      return {.logits = predict(hidden), .hidden = hidden};
+    const bool some = in.logits_at == LogitsAt::kLabels;
+    TORCH_CHECK_VALUE(in.labels || !some, "[RoFormer] logits at labels need labels");
+    at::Tensor labels;
+    at::Tensor places;
+    if (in.labels) {
+      check_labels(*in.labels, in.ids.sizes(), "RoFormer");
+      labels = expected(in).flatten();
+      // Before the layers: a device that counts has nothing else to wait for.
+      if (some) {
+        places = in.label_places ? *in.label_places : labels.ne(kIgnored).nonzero().squeeze(1);
+      }
     }
-    check_labels(*in.labels, in.ids.sizes(), "RoFormer");
-    const at::Tensor labels = expected(in).flatten();
-    if (in.logits_at == LogitsAt::kAllTokens) {
+    const at::Tensor hidden = roformer().forward(in);
+    if (!in.labels) return {.logits = predict(hidden), .hidden = hidden};
+    if (!some) {
       const at::Tensor logits = predict(hidden);
       return {
           .loss = cross_entropy(logits.flatten(0, 1), labels), .logits = logits, .hidden = hidden};
     }
-    const at::Tensor places = labels.ne(kIgnored).nonzero().squeeze(1);
     const at::Tensor logits = predict(hidden.flatten(0, 1).index_select(0, places));
     return {.loss = cross_entropy(logits, labels.index_select(0, places)),
             .logits = logits,
@@ -152,7 +163,7 @@ class SequenceClassificationImpl final : public ModelImpl {
     const at::Tensor hidden = roformer().forward(in);
     const double p = config().hidden_dropout_prob;
     at::Tensor x = at::dropout(hidden.select(1, 0), p, is_training());
-    x = at::dropout(activate(dense_(x), config().hidden_act), p, is_training());
+    x = at::dropout(activate(dense_wide(dense_, x), config().hidden_act), p, is_training());
     Output out{.logits = out_(x), .hidden = hidden};
     if (in.labels) out.loss = classification_loss(out.logits, *in.labels);
     return out;
@@ -174,9 +185,9 @@ class TokenClassificationImpl final : public ModelImpl {
 
   Output forward(const Inputs& in) override {
     const at::Tensor hidden = roformer().forward(in);
-    Output out{
-        .logits = classifier_(at::dropout(hidden, config().hidden_dropout_prob, is_training())),
-        .hidden = hidden};
+    Output out{.logits = dense_wide(
+                   classifier_, at::dropout(hidden, config().hidden_dropout_prob, is_training())),
+               .hidden = hidden};
     if (in.labels) {
       check_labels(*in.labels, in.ids.sizes(), "RoFormerForTokenClassification");
       out.loss = cross_entropy(out.logits.flatten(0, 1), in.labels->flatten());
@@ -198,7 +209,7 @@ class QuestionAnsweringImpl final : public ModelImpl {
 
   Output forward(const Inputs& in) override {
     const at::Tensor hidden = roformer().forward(in);
-    Output out{.logits = outputs_(hidden), .hidden = hidden};
+    Output out{.logits = dense_wide(outputs_, hidden), .hidden = hidden};
     if (in.labels) {
       check_labels(*in.labels, {in.ids.size(0), 2}, "RoFormerForQuestionAnswering");
       // Answers beyond the text do not count.
@@ -230,9 +241,9 @@ class PairMatchingImpl final : public ModelImpl {
     const at::Tensor hidden = roformer().forward(in);
     const at::Tensor pooled =
         config().pair_pooling == Pooling::kCls ? hidden.select(1, 0) : mean_pool(hidden, in.mask);
-    Output out{
-        .logits = classifier_(at::dropout(pooled, config().hidden_dropout_prob, is_training())),
-        .hidden = hidden};
+    Output out{.logits = dense_wide(
+                   classifier_, at::dropout(pooled, config().hidden_dropout_prob, is_training())),
+               .hidden = hidden};
     if (in.labels) out.loss = loss(out.logits, *in.labels);
     return out;
   }

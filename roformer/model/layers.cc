@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "roformer/model/recompute.h"
 #include "rotary/frequencies.h"
 #include "rotary/rope.h"
 #include "rotary/torch_rope.h"
@@ -62,6 +63,12 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   return ::torch::nn::Linear(::torch::nn::LinearOptions(from, to).bias(config.use_bias));
 }
 
+at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x) {
+  const at::ScalarType type = x.scalar_type();
+  return at::linear(x, layer->weight.to(type),
+                    layer->bias.defined() ? std::optional(layer->bias.to(type)) : std::nullopt);
+}
+
 NormImpl::NormImpl(std::int64_t size, const Config& config)
     : ::torch::nn::Module("LayerNorm"),
       type_(config.norm_type),
@@ -73,8 +80,11 @@ NormImpl::NormImpl(std::int64_t size, const Config& config)
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) const {
-  if (type_ == NormType::kRms) return at::rms_norm(x, {size_}, std::nullopt, eps_);
-  return at::layer_norm(x, {size_}, weight_, bias_, eps_);
+  const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  const at::Tensor y = type_ == NormType::kRms
+                           ? at::rms_norm(wide, {size_}, std::nullopt, eps_)
+                           : at::layer_norm(wide, {size_}, weight_, bias_, eps_);
+  return y.to(x.scalar_type());
 }
 
 EmbeddingsImpl::EmbeddingsImpl(const Config& config)
@@ -154,9 +164,9 @@ at::Tensor SelfAttentionImpl::linear(const at::Tensor& q, const at::Tensor& k, c
 at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding,
                                       const Pass& pass, Cache::Layer* cache) {
   const auto split = [this](const at::Tensor& y) { return y.unflatten(-1, {heads_, -1}); };
-  const at::Tensor q = split(query_(x));
-  const at::Tensor k = split(key_(x));
-  const at::Tensor v = split(value_(x));
+  const at::Tensor q = split(dense(query_, x));
+  const at::Tensor k = split(dense(key_, x));
+  const at::Tensor v = split(dense(value_, x));
   const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(q, k, v, pass, cache)
                                                        : softmax(q, k, v, encoding, pass, cache);
   return y.transpose(1, 2).flatten(2);
@@ -169,7 +179,7 @@ ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
 }
 
 at::Tensor ResidualImpl::forward(const at::Tensor& x, const at::Tensor& before) {
-  return norm_->forward(at::dropout(dense_(x), dropout_, is_training()) + before);
+  return norm_->forward(at::dropout(dense(dense_, x), dropout_, is_training()) + before);
 }
 
 LayerImpl::LayerImpl(const Config& config)
@@ -188,7 +198,7 @@ LayerImpl::LayerImpl(const Config& config)
 at::Tensor LayerImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
                               Cache::Layer* cache) {
   const at::Tensor y = attention_output_->forward(self_->forward(x, encoding, pass, cache), x);
-  return output_->forward(activate(intermediate_(y), activation_), y);
+  return output_->forward(activate(dense(intermediate_, y), activation_), y);
 }
 
 EncoderImpl::EncoderImpl(const Config& config)
@@ -201,9 +211,24 @@ EncoderImpl::EncoderImpl(const Config& config)
   }
 }
 
+/// The bias of the scores is made before the layers and shared by them: an input, too.
+at::Tensor EncoderImpl::recompute(LayerImpl& layer, const at::Tensor& x, const Pass& pass) {
+  std::vector<at::Tensor> inputs = {x};
+  if (pass.attend.bias) inputs.push_back(*pass.attend.bias);
+  const auto compute = [this, &layer, pass](const std::vector<at::Tensor>& in) {
+    Pass again = pass;
+    if (again.attend.bias) again.attend.bias = in[1];
+    return layer.forward(in[0], *encoding_, again, nullptr);
+  };
+  return recomputed(compute, inputs, layer.parameters());
+}
+
 at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache) {
+  const bool recomputes = checkpointing_ && at::GradMode::is_enabled() && cache == nullptr;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    x = layers_[i]->forward(x, *encoding_, pass, cache == nullptr ? nullptr : &cache->layers[i]);
+    x = recomputes ? recompute(*layers_[i], x, pass)
+                   : layers_[i]->forward(x, *encoding_, pass,
+                                         cache == nullptr ? nullptr : &cache->layers[i]);
   }
   return x;
 }

@@ -26,8 +26,10 @@ namespace rotary::roformer {
 
 at::Tensor activate(const at::Tensor& x, Activation activation);
 ::torch::nn::Linear make_linear(std::int64_t from, std::int64_t to, const Config& config);
+/// The layer in the type of x, whatever that of its parameters.
+at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x);
 
-/// Layer norm with weight and bias, or RMS norm without either.
+/// Layer norm with weight and bias, or RMS norm without either, in float32 for narrower types.
 class NormImpl : public ::torch::nn::Module {
  public:
   NormImpl(std::int64_t size, const Config& config);
@@ -123,8 +125,12 @@ class EncoderImpl : public ::torch::nn::Module {
   explicit EncoderImpl(const Config& config);
   at::Tensor forward(at::Tensor x, const Pass& pass, Cache* cache);
   torch::EncodingImpl& encoding() noexcept { return *encoding_; }
+  void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
 
  private:
+  at::Tensor recompute(LayerImpl& layer, const at::Tensor& x, const Pass& pass);
+
+  bool checkpointing_ = false;
   std::shared_ptr<torch::EncodingImpl> encoding_;
   std::vector<std::shared_ptr<LayerImpl>> layers_;
 };

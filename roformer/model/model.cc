@@ -71,12 +71,15 @@ RoFormerImpl::RoFormerImpl(const Config& config)
 
 const at::Tensor& RoFormerImpl::word_embeddings() const { return embeddings_->words(); }
 
+void RoFormerImpl::set_checkpointing(bool on) { encoder_->set_checkpointing(on); }
+
 at::Tensor RoFormerImpl::forward(const Inputs& in) {
   check_inputs(config_, in);
   Pass pass = make_pass(config_, in);
   torch::EncodingImpl& encoding = encoder_->encoding();
   at::Tensor x = embeddings_->forward(in, encoding, pass.where);
   if (project_) x = project_(x);
+  if (compute_type_) x = x.to(*compute_type_);
   if (encoding.sites().score) {
     const c10::SymInt tokens = x.sym_size(1);
     // Layers share one bias; within packed sequences, tokens are as far apart as their places.
@@ -95,6 +98,12 @@ ModelImpl::ModelImpl(const Config& config)
     : ::torch::nn::Module("Model"),
       config_(config),
       roformer_(register_module("roformer", std::make_shared<RoFormerImpl>(config))) {}
+
+void ModelImpl::set_compute_type(at::ScalarType type) {
+  TORCH_CHECK_VALUE(at::isFloatingType(type), "[RoFormer] the type to compute in must be one of ",
+                    "real numbers, got ", type);
+  roformer_->set_compute_type(type);
+}
 
 void ModelImpl::initialize() {
   const at::NoGradGuard no_grad;

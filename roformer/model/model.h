@@ -70,6 +70,9 @@ struct Inputs {
   std::optional<at::Tensor> labels{};
   CausalLabels causal_labels = CausalLabels::kSameToken;
   LogitsAt logits_at = LogitsAt::kAllTokens;
+  /// For kLabels, where they are known: the places of the labels that are not kIgnored in the rows
+  /// laid end to end, [labelled tokens], int64. Spares the wait for a device that counts them.
+  std::optional<at::Tensor> label_places{};
   /// The tokens follow those in it.
   Cache* cache = nullptr;
 };
@@ -92,6 +95,8 @@ class RoFormerImpl : public ::torch::nn::Module {
   at::Tensor forward(const Inputs& inputs);
   /// [vocab_size, embedding_size]
   const at::Tensor& word_embeddings() const;
+  void set_compute_type(at::ScalarType type) { compute_type_ = type; }
+  void set_checkpointing(bool on);
   /// The kernel of the last forward(): "flash", "cudnn", "efficient", "math" or "linear".
   const std::string& attention_backend() const noexcept { return backend_; }
 
@@ -100,6 +105,7 @@ class RoFormerImpl : public ::torch::nn::Module {
   std::shared_ptr<EmbeddingsImpl> embeddings_;
   ::torch::nn::Linear project_{nullptr};
   std::shared_ptr<EncoderImpl> encoder_;
+  std::optional<at::ScalarType> compute_type_;
   std::string backend_;
 };
 
@@ -111,6 +117,13 @@ class ModelImpl : public ::torch::nn::Module {
 
   const Config& config() const noexcept { return config_; }
   RoFormerImpl& roformer() noexcept { return *roformer_; }
+  /// What layers and logits of language models are computed in, at::kBFloat16 say: mixed
+  /// precision. Parameters and their gradients, embeddings, norms, the loss and the logits of
+  /// other tasks keep the parameters' type; `hidden` has this one.
+  void set_compute_type(at::ScalarType type);
+  /// Whether each layer keeps its input alone and is computed again on the way back: less memory,
+  /// a third more work, the same numbers.
+  void set_checkpointing(bool on) { roformer_->set_checkpointing(on); }
 
  protected:
   explicit ModelImpl(const Config& config);
