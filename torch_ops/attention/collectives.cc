@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "operator.h"
 #include "rotation/node.h"
 
 namespace rotary::torch {
@@ -24,11 +25,8 @@ constexpr Collective transpose(Collective which) {
 }
 
 at::Tensor call(Collective which, const at::Tensor& x, std::string_view group, std::int64_t ranks) {
-  static const auto find = [](const char* name) {
-    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-  };
-  static const auto gather = find("rotary::all_gather");
-  static const auto scatter = find("rotary::reduce_scatter");
+  static const auto gather = find_operator<Signature>("rotary::all_gather");
+  static const auto scatter = find_operator<Signature>("rotary::reduce_scatter");
   return (which == Collective::kAllGather ? gather : scatter).call(x, group, ranks);
 }
 

@@ -6,7 +6,6 @@
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/library.h>
 
@@ -15,6 +14,7 @@
 
 #include "linear_attention/sums.h"
 #include "linear_attention/sums_device.h"
+#include "operator.h"
 #include "rotation/node.h"
 
 namespace rotary::torch {
@@ -23,14 +23,9 @@ namespace {
 using ::torch::autograd::variable_list;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 
-template <typename Signature>
-c10::TypedOperatorHandle<Signature> find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
 at::Tensor call_unit_vectors_backward(const at::Tensor& g, const at::Tensor& x) {
-  static const auto handle =
-      find<at::Tensor(const at::Tensor&, const at::Tensor&)>("rotary::unit_vectors_backward");
+  static const auto handle = find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>(
+      "rotary::unit_vectors_backward");
   return handle.call(g, x);
 }
 
@@ -162,20 +157,21 @@ at::Tensor unit_vectors_gradient(const at::Tensor& g, const at::Tensor& x) {
 }  // namespace
 
 at::Tensor call_elu_plus_one(const at::Tensor& x) {
-  static const auto handle = find<at::Tensor(const at::Tensor&)>("rotary::elu_plus_one");
+  static const auto handle = find_operator<at::Tensor(const at::Tensor&)>("rotary::elu_plus_one");
   return handle.call(x);
 }
 
 at::Tensor call_unit_vectors(const at::Tensor& x) {
-  static const auto handle = find<at::Tensor(const at::Tensor&)>("rotary::unit_vectors");
+  static const auto handle = find_operator<at::Tensor(const at::Tensor&)>("rotary::unit_vectors");
   return handle.call(x);
 }
 
 std::pair<at::Tensor, at::Tensor> call_scaled_rows_and_dots(const at::Tensor& a,
                                                             const at::Tensor& b,
                                                             const at::Tensor& scale) {
-  static const auto handle = find<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
-      "rotary::scaled_rows_and_dots");
+  static const auto handle =
+      find_operator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
+          "rotary::scaled_rows_and_dots");
   auto [scaled, dots] = handle.call(a, b, scale);
   return {scaled, dots};
 }

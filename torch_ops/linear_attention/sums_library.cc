@@ -3,11 +3,11 @@
 
 // Schemas of the sums, calls of them from C++, and what they say of shapes alone.
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "linear_attention/sums.h"
+#include "operator.h"
 
 namespace rotary::torch {
 namespace {
@@ -18,11 +18,6 @@ using ProductSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const 
 using DotSignature = at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view);
 using SumSignature = at::Tensor(const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
                                 std::string_view);
-
-template <typename Signature>
-c10::TypedOperatorHandle<Signature> find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 at::Tensor product_meta(const at::Tensor& x, const at::Tensor&, const at::Tensor& w,
                         const OptionalTensor&, std::string_view) {
@@ -66,18 +61,18 @@ std::string_view name_of(Direction direction) {
 
 at::Tensor call_linear_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
                                const OptionalTensor& scale, Direction direction) {
-  static const auto handle = find<ProductSignature>("rotary::linear_product");
+  static const auto handle = find_operator<ProductSignature>("rotary::linear_product");
   return handle.call(x, y, w, scale, name_of(direction));
 }
 
 at::Tensor call_linear_dot(const at::Tensor& x, const at::Tensor& y, Direction direction) {
-  static const auto handle = find<DotSignature>("rotary::linear_dot");
+  static const auto handle = find_operator<DotSignature>("rotary::linear_dot");
   return handle.call(x, y, name_of(direction));
 }
 
 at::Tensor call_linear_sum(const at::Tensor& x, const OptionalTensor& weight,
                            const OptionalTensor& scale, Direction direction) {
-  static const auto handle = find<SumSignature>("rotary::linear_sum");
+  static const auto handle = find_operator<SumSignature>("rotary::linear_sum");
   return handle.call(x, weight, scale, name_of(direction));
 }
 
