@@ -22,14 +22,34 @@
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// How a result goes to memory. kStream goes past the caches, whole vectors to aligned addresses.
-enum class StoreMode : std::uint8_t { kCached, kStream };
+// The ways of a vector of results to memory: each a function of the tag, the vector and where to.
+// One that carries (shift-inl.h) holds something from one vector to the next.
 
-/// What a streaming store is here. Only x86 has them; see plan.cc.
+/// By ordinary stores, anywhere.
+struct Cached {
+  static constexpr bool kCarries = false;
+  template <class D>
+  HWY_INLINE void operator()(D d, hn::Vec<D> v, hn::TFromD<D>* to) const {
+    hn::StoreU(v, d, to);
+  }
+};
+
+/// Past the caches, whole vectors to aligned addresses.
+struct Streamed {
+  static constexpr bool kCarries = false;
+  template <class D>
+  HWY_INLINE void operator()(D d, hn::Vec<D> v, hn::TFromD<D>* to) const {
+    hn::Stream(v, d, to);
+  }
+};
+
+/// Only x86 has such stores; see plan.cc.
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-inline constexpr StoreMode kStreams = StoreMode::kStream;
+inline constexpr bool kHasStreams = true;
+using StreamedIfAny = Streamed;
 #else
-inline constexpr StoreMode kStreams = StoreMode::kCached;
+inline constexpr bool kHasStreams = false;
+using StreamedIfAny = Cached;
 #endif
 
 template <typename T>
@@ -40,13 +60,9 @@ struct PlainElement {
   static HWY_INLINE hn::Vec<D> load(D d, const T* from) {
     return hn::LoadU(d, from);
   }
-  template <StoreMode kMode, class D>
-  static HWY_INLINE void store(D d, hn::Vec<D> v, T* to) {
-    if constexpr (kMode == StoreMode::kStream) {
-      hn::Stream(v, d, to);
-    } else {
-      hn::StoreU(v, d, to);
-    }
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& way, D d, hn::Vec<D> v, T* to) {
+    way(d, v, to);
   }
 };
 using Float32 = PlainElement<float>;
@@ -61,8 +77,8 @@ struct BFloat16 {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from))));
   }
-  template <StoreMode kMode, class D>
-  static HWY_INLINE void store(D /*d*/, hn::Vec<D> v, std::uint16_t* to) {
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& way, D /*d*/, hn::Vec<D> v, std::uint16_t* to) {
     const hn::Rebind<std::uint16_t, D> d16;
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
@@ -73,12 +89,7 @@ struct BFloat16 {
     const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
     const auto number = hn::RebindMask(du, hn::Eq(v, v));
     const auto upper = hn::ShiftRight<16>(hn::IfThenElse(number, rounded, quiet));
-    const auto narrow = hn::DemoteTo(d16, hn::BitCast(di, upper));
-    if constexpr (kMode == StoreMode::kStream) {
-      hn::Stream(narrow, d16, to);
-    } else {
-      hn::StoreU(narrow, d16, to);
-    }
+    way(d16, hn::DemoteTo(d16, hn::BitCast(di, upper)), to);
   }
 };
 
@@ -92,16 +103,11 @@ struct Float16 {
     const hn::Rebind<std::uint16_t, D> du16;
     return hn::PromoteTo(d, hn::BitCast(d16, hn::LoadU(du16, from)));
   }
-  template <StoreMode kMode, class D>
-  static HWY_INLINE void store(D /*d*/, hn::Vec<D> v, std::uint16_t* to) {
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& way, D /*d*/, hn::Vec<D> v, std::uint16_t* to) {
     const hn::Rebind<hwy::float16_t, D> d16;
     const hn::Rebind<std::uint16_t, D> du16;
-    const auto narrow = hn::BitCast(du16, hn::DemoteTo(d16, v));
-    if constexpr (kMode == StoreMode::kStream) {
-      hn::Stream(narrow, du16, to);
-    } else {
-      hn::StoreU(narrow, du16, to);
-    }
+    way(du16, hn::BitCast(du16, hn::DemoteTo(d16, v)), to);
   }
 #else  // no instruction for it that rounds to nearest even
   template <class D>
@@ -110,8 +116,8 @@ struct Float16 {
     for (std::size_t i = 0; i < hn::Lanes(d); ++i) values[i] = from_float16(from[i]);
     return hn::LoadU(d, values);
   }
-  template <StoreMode kMode, class D>
-  static HWY_INLINE void store(D d, hn::Vec<D> v, std::uint16_t* to) {
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& /*way*/, D d, hn::Vec<D> v, std::uint16_t* to) {
     HWY_ALIGN float values[kMaxLanes<D>];
     hn::StoreU(v, d, values);
     for (std::size_t i = 0; i < hn::Lanes(d); ++i) to[i] = to_float16(values[i]);

@@ -21,6 +21,7 @@
 
 #include "cpu/elements-inl.h"
 #include "cpu/plan.h"
+#include "cpu/shift-inl.h"
 #include "cpu/turns-inl.h"
 #include "cpu/vectors-inl.h"
 #include "rotary/pairing.h"
@@ -66,23 +67,23 @@ HWY_INLINE void prefetch_columns(D /*d*/, const typename Turn::Storage* in, std:
 }
 
 /// Part after part, since stores that straddle lines are fast only where they follow each other.
-template <class Turn, class D, class Data, std::size_t... kColumns>
-HWY_INLINE void store_columns(D d, const Data* data, typename Turn::Storage* out,
+template <class Turn, class Way, class D, class Data, std::size_t... kColumns>
+HWY_INLINE void store_columns(Way& way, D d, const Data* data, typename Turn::Storage* out,
                               std::int64_t pairs, std::index_sequence<kColumns...> /*columns*/) {
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
-  (Turn::template store<0>(d, data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
-                           pairs),
+  (Turn::template store<0>(way, d, data[kColumns],
+                           out + static_cast<std::int64_t>(kColumns) * width, pairs),
    ...);
   if constexpr (Turn::kParts == 2) {
-    (Turn::template store<1>(d, data[kColumns], out + static_cast<std::int64_t>(kColumns) * width,
-                             pairs),
+    (Turn::template store<1>(way, d, data[kColumns],
+                             out + static_cast<std::int64_t>(kColumns) * width, pairs),
      ...);
   }
 }
 
 /// Columns of the table from element i on, held in registers for all heads.
-template <class Turn, Ahead kAhead, class D, std::size_t... kColumns>
-HWY_INLINE void turn_columns(D d, const Slices<typename Turn::Storage> a,
+template <class Turn, Ahead kAhead, class Way, class D, std::size_t... kColumns>
+HWY_INLINE void turn_columns(Way& way, D d, const Slices<typename Turn::Storage> a,
                              const Row<typename Turn::T>& row, std::int64_t i,
                              std::index_sequence<kColumns...> /*columns*/) {
   using V = hn::Vec<D>;
@@ -97,33 +98,33 @@ HWY_INLINE void turn_columns(D d, const Slices<typename Turn::Storage> a,
         Turn::load(d, in + static_cast<std::int64_t>(kColumns) * width, a.pairs)...};
     const typename Turn::template Data<V> turned[] = {
         Turn::turn(d, z[kColumns], data[kColumns])...};
-    store_columns<Turn>(d, turned, out, a.pairs, std::index_sequence<kColumns...>());
+    store_columns<Turn>(way, d, turned, out, a.pairs, std::index_sequence<kColumns...>());
   }
 }
 
-template <class Turn, std::size_t kCount, Ahead kAhead, class D>
-void turn_columns(D d, const Slices<typename Turn::Storage>& a, const Row<typename Turn::T>& row,
-                  std::int64_t i) {
-  turn_columns<Turn, kAhead>(d, a, row, i, std::make_index_sequence<kCount>());
+template <class Turn, std::size_t kCount, Ahead kAhead, class Way, class D>
+void turn_columns(Way& way, D d, const Slices<typename Turn::Storage>& a,
+                  const Row<typename Turn::T>& row, std::int64_t i) {
+  turn_columns<Turn, kAhead>(way, d, a, row, i, std::make_index_sequence<kCount>());
 }
 
 /// The elements from i to `end` that fill columns of this tag, up to kMost of them at a time;
 /// returns where it stopped.
-template <class Turn, std::size_t kMost, Ahead kAhead, class D>
-std::int64_t turn_near(D d, const Slices<typename Turn::Storage>& a,
+template <class Turn, std::size_t kMost, Ahead kAhead, class Way, class D>
+std::int64_t turn_near(Way way, D d, const Slices<typename Turn::Storage>& a,
                        const Row<typename Turn::T>& row, std::int64_t i, std::int64_t end) {
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   if constexpr (kMost >= 4) {
-    for (; i + 4 * width <= end; i += 4 * width) turn_columns<Turn, 4, kAhead>(d, a, row, i);
-    for (; i + 2 * width <= end; i += 2 * width) turn_columns<Turn, 2, kAhead>(d, a, row, i);
+    for (; i + 4 * width <= end; i += 4 * width) turn_columns<Turn, 4, kAhead>(way, d, a, row, i);
+    for (; i + 2 * width <= end; i += 2 * width) turn_columns<Turn, 2, kAhead>(way, d, a, row, i);
   }
-  for (; i + width <= end; i += width) turn_columns<Turn, 1, kAhead>(d, a, row, i);
+  for (; i + width <= end; i += width) turn_columns<Turn, 1, kAhead>(way, d, a, row, i);
   return i;
 }
 
 /// Columns of one head from element i on; the table comes from memory.
-template <class Turn, class D, std::size_t... kColumns>
-HWY_INLINE void turn_head(D d, const Row<typename Turn::T>& row, std::int64_t i,
+template <class Turn, class Way, class D, std::size_t... kColumns>
+HWY_INLINE void turn_head(Way& way, D d, const Row<typename Turn::T>& row, std::int64_t i,
                           const typename Turn::Storage* in, typename Turn::Storage* out,
                           std::int64_t pairs, std::index_sequence<kColumns...> /*columns*/) {
   using V = hn::Vec<D>;
@@ -132,12 +133,12 @@ HWY_INLINE void turn_head(D d, const Row<typename Turn::T>& row, std::int64_t i,
       Turn::load(d, in + i + static_cast<std::int64_t>(kColumns) * width, pairs)...};
   const typename Turn::template Data<V> turned[] = {Turn::turn(
       d, Turn::table(d, row, i + static_cast<std::int64_t>(kColumns) * width), data[kColumns])...};
-  store_columns<Turn>(d, turned, out + i, pairs, std::index_sequence<kColumns...>());
+  store_columns<Turn>(way, d, turned, out + i, pairs, std::index_sequence<kColumns...>());
 }
 
 /// The same as turn_near, head after head: whole lines of memory are used before the next.
-template <class Turn, Ahead kAhead, class D>
-std::int64_t turn_far(D d, const Slices<typename Turn::Storage>& a,
+template <class Turn, Ahead kAhead, class Way, class D>
+std::int64_t turn_far(Way way, D d, const Slices<typename Turn::Storage>& a,
                       const Row<typename Turn::T>& row, std::int64_t begin, std::int64_t end) {
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t stop = begin + (end - begin) / width * width;
@@ -147,10 +148,10 @@ std::int64_t turn_far(D d, const Slices<typename Turn::Storage>& a,
     prefetch<kAhead>(in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
     std::int64_t i = begin;
     for (; i + 4 * width <= stop; i += 4 * width) {
-      turn_head<Turn>(d, row, i, in, out, a.pairs, std::make_index_sequence<4>());
+      turn_head<Turn>(way, d, row, i, in, out, a.pairs, std::make_index_sequence<4>());
     }
     for (; i < stop; i += width) {
-      turn_head<Turn>(d, row, i, in, out, a.pairs, std::make_index_sequence<1>());
+      turn_head<Turn>(way, d, row, i, in, out, a.pairs, std::make_index_sequence<1>());
     }
   }
   return stop;
@@ -160,7 +161,8 @@ std::int64_t turn_far(D d, const Slices<typename Turn::Storage>& a,
 template <class E, Pairing kPairing>
 void turn_rest(const Slices<typename E::Storage>& a, const Row<typename E::Compute>& row,
                std::int64_t i) {
-  using Turn = HalfTurn<E, StoreMode::kCached>;
+  using Turn = HalfTurn<E>;
+  Cached way;
   constexpr bool kHalf = kPairing == Pairing::kHalf;
   const OneTag<typename E::Compute> one;
   const std::int64_t distance = kHalf ? a.pairs : 1;
@@ -170,14 +172,14 @@ void turn_rest(const Slices<typename E::Storage>& a, const Row<typename E::Compu
     for (std::int64_t h = 0; h < a.heads; ++h) {
       auto* out = a.out + h * a.out_stride + at;
       const auto v = Turn::turn(one, z, Turn::load(one, a.in + h * a.in_stride + at, distance));
-      Turn::template store<0>(one, v, out, distance);
-      Turn::template store<1>(one, v, out, distance);
+      Turn::template store<0>(way, one, v, out, distance);
+      Turn::template store<1>(way, one, v, out, distance);
     }
   }
 }
 
 /// One pairing, elements next to each other. Whole vectors first, then blocks, then the rest.
-template <class Turn, class Tail, Pairing kPairing, Ahead kAhead>
+template <class Turn, class Way, Pairing kPairing, Ahead kAhead>
 void turn_same(const Heads& heads, const Row<typename Turn::T>& row) {
   using T = typename Turn::T;
   const Slices<typename Turn::Storage> a = heads.as<typename Turn::Storage>();
@@ -188,53 +190,65 @@ void turn_same(const Heads& heads, const Row<typename Turn::T>& row) {
     const std::int64_t width = Turn::kColumn * lanes;
     const std::int64_t end = Turn::end(a.pairs);
     if (kAhead == Ahead::kNothing || end <= 4 * width) {
-      i = turn_near<Turn, 4, kAhead>(full, a, row, i, end);
+      i = turn_near<Turn, 4, kAhead>(Way(), full, a, row, i, end);
     } else {
-      i = turn_far<Turn, kAhead>(full, a, row, i, end);
+      i = turn_far<Turn, kAhead>(Way(), full, a, row, i, end);
     }
     if constexpr (kMaxLanes<FullTag<T>> > kMaxLanes<BlockTag<T>>) {
-      i = turn_near<Tail, 1, Ahead::kNothing>(BlockTag<T>(), a, row, i, end);
+      i = turn_near<Turn, 1, Ahead::kNothing>(Cached(), BlockTag<T>(), a, row, i, end);
     }
   }
   turn_rest<typename Turn::Element, kPairing>(a, row, i);
 }
 
 /// The same for heads of exactly kCount columns, which most are.
-template <class Turn, std::size_t kCount, Ahead kAhead>
+template <class Turn, class Way, std::size_t kCount, Ahead kAhead>
 void turn_whole(const Heads& heads, const Row<typename Turn::T>& row) {
-  turn_columns<Turn, kAhead>(FullTag<typename Turn::T>(), heads.as<typename Turn::Storage>(), row,
-                             0, std::make_index_sequence<kCount>());
+  Way way;
+  if constexpr (Way::kCarries) way.begin(*heads.shift);
+  turn_columns<Turn, kAhead>(way, FullTag<typename Turn::T>(), heads.as<typename Turn::Storage>(),
+                             row, 0, std::make_index_sequence<kCount>());
+  if constexpr (Way::kCarries) way.end(*heads.shift);
 }
 
-template <class Turn, class Tail, Pairing kPairing, Ahead kAhead>
-TurnHeads<typename Turn::T> choose_same(std::int64_t pairs) {
+/// Null where heads are not such ones.
+template <class Turn, class Way, Pairing kPairing, Ahead kAhead>
+TurnHeads<typename Turn::T> choose_whole(std::int64_t pairs) {
   using Full = FullTag<typename Turn::T>;
   if constexpr (kHasBlocks) {
     const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(Full()));
     const std::int64_t end = Turn::end(pairs);
-    if (end == width) return turn_whole<Turn, 1, kAhead>;
-    if (end == 2 * width) return turn_whole<Turn, 2, kAhead>;
-    if (end == 4 * width) return turn_whole<Turn, 4, kAhead>;
+    if (end == width) return turn_whole<Turn, Way, 1, kAhead>;
+    if (end == 2 * width) return turn_whole<Turn, Way, 2, kAhead>;
+    if (end == 4 * width) return turn_whole<Turn, Way, 4, kAhead>;
     constexpr bool kManyRegisters = sizeof(typename Turn::T) * kMaxLanes<Full> == 64;
     if constexpr (kPairing == Pairing::kInterleaved && kManyRegisters) {
-      if (end == 8 * width) return turn_whole<Turn, 8, kAhead>;  // 32 hold the whole row
+      if (end == 8 * width) return turn_whole<Turn, Way, 8, kAhead>;  // 32 hold the whole row
     }
   }
-  return turn_same<Turn, Tail, kPairing, kAhead>;
+  return nullptr;
 }
 
-template <class E, StoreMode kMode, Ahead kAhead>
-TurnHeads<typename E::Compute> choose_dense(Pairing pairing, std::int64_t pairs) {
-  constexpr StoreMode kCached = StoreMode::kCached;
-  constexpr bool kWords = std::is_same_v<E, BFloat16>;
-  using Half = std::conditional_t<kWords, HalfWordTurn<kMode>, HalfTurn<E, kMode>>;
-  using HalfTail = std::conditional_t<kWords, HalfWordTurn<kCached>, HalfTurn<E, kCached>>;
-  using Neighbour = std::conditional_t<kWords, NeighbourWordTurn<kMode>, NeighbourTurn<E, kMode>>;
-  using NeighbourTail =
-      std::conditional_t<kWords, NeighbourWordTurn<kCached>, NeighbourTurn<E, kCached>>;
+/// What turns heads of E whose pairs lie as the policy says.
+template <class E>
+using HalfTurnOf = std::conditional_t<std::is_same_v<E, BFloat16>, HalfWordTurn, HalfTurn<E>>;
+template <class E>
+using NeighbourTurnOf =
+    std::conditional_t<std::is_same_v<E, BFloat16>, NeighbourWordTurn, NeighbourTurn<E>>;
+
+template <class E, class Way, Ahead kAhead>
+TurnHeads<typename E::Compute> choose_whole(Pairing pairing, std::int64_t pairs) {
   return pairing == Pairing::kHalf
-             ? choose_same<Half, HalfTail, Pairing::kHalf, kAhead>(pairs)
-             : choose_same<Neighbour, NeighbourTail, Pairing::kInterleaved, kAhead>(pairs);
+             ? choose_whole<HalfTurnOf<E>, Way, Pairing::kHalf, kAhead>(pairs)
+             : choose_whole<NeighbourTurnOf<E>, Way, Pairing::kInterleaved, kAhead>(pairs);
+}
+
+template <class E, class Way, Ahead kAhead>
+TurnHeads<typename E::Compute> choose_dense(Pairing pairing, std::int64_t pairs) {
+  if (const auto whole = choose_whole<E, Way, kAhead>(pairing, pairs)) return whole;
+  return pairing == Pairing::kHalf
+             ? turn_same<HalfTurnOf<E>, Way, Pairing::kHalf, kAhead>
+             : turn_same<NeighbourTurnOf<E>, Way, Pairing::kInterleaved, kAhead>;
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE

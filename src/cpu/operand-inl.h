@@ -13,12 +13,15 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/elements-inl.h"
 #include "cpu/heads-inl.h"
 #include "cpu/pairs-inl.h"
 #include "cpu/plan.h"
+#include "cpu/shift-inl.h"
 #include "cpu/stage-inl.h"
 #include "cpu/turns-inl.h"
 #include "rope/kernel.h"
@@ -54,15 +57,39 @@ TurnHeads<typename E::Compute> choose_turn(const Job& job, const Operand& x, Del
   const Pairing pairing = job.read;
   if (job.read != job.write || x.in.strides[3] != 1 || x.out.strides[3] != 1) return turn_any<E>;
   if (delivery == Delivery::kStreamed) {
-    return locality == Locality::kNear ? choose_dense<E, kStreams, Ahead::kNothing>(pairing, pairs)
-                                       : choose_dense<E, kStreams, Ahead::kReads>(pairing, pairs);
+    using Way = StreamedIfAny;
+    return locality == Locality::kNear ? choose_dense<E, Way, Ahead::kNothing>(pairing, pairs)
+                                       : choose_dense<E, Way, Ahead::kReads>(pairing, pairs);
   }
-  constexpr StoreMode kCached = StoreMode::kCached;
   if (locality == Locality::kNear) {
-    return choose_dense<E, kCached, Ahead::kNothing>(pairing, pairs);
+    return choose_dense<E, Cached, Ahead::kNothing>(pairing, pairs);
   }
-  return x.in.data == x.out.data ? choose_dense<E, kCached, Ahead::kWrites>(pairing, pairs)
-                                 : choose_dense<E, kCached, Ahead::kReads>(pairing, pairs);
+  return x.in.data == x.out.data ? choose_dense<E, Cached, Ahead::kWrites>(pairing, pairs)
+                                 : choose_dense<E, Cached, Ahead::kReads>(pairing, pairs);
+}
+
+/// Bytes of a vector of results.
+template <class E>
+inline constexpr std::size_t kResultBytes =
+    std::is_same_v<E, Float16> ? Shift::kMostBytes / 2 : Shift::kMostBytes;
+
+/// For results that could be staged; null where heads are not whole vectors, or results begin
+/// between two lanes of 32 bits.
+template <class E>
+TurnHeads<typename E::Compute> choose_shifted([[maybe_unused]] const Job& job,
+                                              [[maybe_unused]] const Operand& x) {
+#if ROTARY_CPU_HAS_SHIFTS
+  const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
+  const auto between = [size](std::int64_t elements) { return elements * size % 4 != 0; };
+  if (job.read != job.write || x.in.strides[3] != 1 || 2 * job.pairs != x.in.shape[3] ||
+      reinterpret_cast<std::uintptr_t>(x.out.data) % 4 != 0 || between(x.out.strides[0]) ||
+      between(x.out.strides[1])) {
+    return nullptr;
+  }
+  return choose_whole<E, Shifted<kResultBytes<E>>, Ahead::kReads>(job.read, job.pairs);
+#else
+  return nullptr;
+#endif
 }
 
 /// One operand on its way through the tokens of a task, in the arithmetic T. Left as it is until
@@ -74,7 +101,7 @@ class OperandRun {
   void begin(const Job& job, const Operand& x, Delivery delivery, Locality locality, void* room) {
     job_ = &job;
     operand_ = &x;
-    turn_ = choose(job, x, delivery, locality);
+    choose(delivery, locality);
     heads_ = {.in = nullptr,
               .out = nullptr,
               .in_stride = x.in.strides[2],
@@ -85,13 +112,15 @@ class OperandRun {
               .pairs = job.pairs,
               .read = job.read,
               .write = job.write,
-              .room = room};
+              .room = room,
+              .shift = &shift_};
     in_token_ = x.in.strides[1] * size();
     out_token_ = x.out.strides[1] * size();
     copies_rest_ = x.in.data != x.out.data && 2 * job.pairs != x.in.shape[3];
-    is_staged_ = delivery == Delivery::kStaged && kStreams == StoreMode::kStream;
+    is_staged_ = delivery == Delivery::kStaged && kHasStreams;
     tail_.to = nullptr;
     tail_.count = 0;
+    shift_.next = nullptr;
   }
 
   void seek(std::int64_t batch, std::int64_t token) {
@@ -110,34 +139,65 @@ class OperandRun {
 
   /// The heads of one token.
   HWY_INLINE void turn(const Row<T>& row, Stage& stage) {
-    if (is_staged_) return turn_staged(row, stage);
+    if (is_staged_) return shifted_ != nullptr ? turn_shifted(row) : turn_staged(row, stage);
     turn_(heads_, row);
     if (copies_rest_) copy_rest(*job_, *operand_, heads_);
   }
 
   void finish() {
-    if (is_staged_) Stage::finish(tail_);
+    if (!is_staged_) return;
+    Stage::finish(tail_);
+    shift_.finish();
   }
 
  private:
-  static TurnHeads<T> choose(const Job& job, const Operand& x, Delivery delivery,
-                             Locality locality) {
+  void choose(Delivery delivery, Locality locality) {
     if constexpr (sizeof(T) == sizeof(double)) {
-      return choose_turn<Float64>(job, x, delivery, locality);
+      choose_for<Float64>(delivery, locality);
+    } else if (operand_->in.dtype == DType::kBFloat16) {
+      choose_for<BFloat16>(delivery, locality);
+    } else if (operand_->in.dtype == DType::kFloat16) {
+      choose_for<Float16>(delivery, locality);
     } else {
-      if (x.in.dtype == DType::kBFloat16) return choose_turn<BFloat16>(job, x, delivery, locality);
-      if (x.in.dtype == DType::kFloat16) return choose_turn<Float16>(job, x, delivery, locality);
-      return choose_turn<Float32>(job, x, delivery, locality);
+      choose_for<Float32>(delivery, locality);
     }
+  }
+  template <class E>
+  void choose_for(Delivery delivery, Locality locality) {
+    turn_ = choose_turn<E>(*job_, *operand_, delivery, locality);
+    shifted_ = delivery == Delivery::kStaged ? choose_shifted<E>(*job_, *operand_) : nullptr;
+    result_bytes_ = static_cast<std::int64_t>(kResultBytes<E>);
   }
 
   /// Of an element.
   std::int64_t size() const { return static_cast<std::int64_t>(size_of(operand_->in.dtype)); }
+  std::int64_t head_bytes() const { return operand_->in.shape[3] * size(); }
+
+  /// Heads that go on where those before ended; others begin with one by ordinary stores, since
+  /// what lies before it may be somebody else's.
+  HWY_INLINE void turn_shifted(const Row<T>& row) {
+    if (heads_.out == shift_.next) {
+      shifted_(heads_, row);
+    } else {
+      begin_shifted(row);
+    }
+    shift_.next = static_cast<char*>(heads_.out) + heads_.count * head_bytes();
+  }
+  HWY_NOINLINE void begin_shifted(const Row<T>& row) {
+    shift_.finish();
+    Heads some = heads_;
+    some.count = 1;
+    turn_(some, row);
+    some.count = heads_.count - 1;
+    some.in = static_cast<const char*>(some.in) + some.in_stride * size();
+    some.out = static_cast<char*>(some.out) + head_bytes();
+    shift_.begin(static_cast<char*>(some.out), result_bytes_);
+    if (some.count > 0) shifted_(some, row);
+  }
 
   /// Some heads at a time; their results follow each other.
   HWY_NOINLINE void turn_staged(const Row<T>& row, Stage& stage) {
-    const std::int64_t head_bytes = operand_->in.shape[3] * size();
-    const std::int64_t most = std::max(kBurstBytes / head_bytes, std::int64_t{1});
+    const std::int64_t most = std::max(kBurstBytes / head_bytes(), std::int64_t{1});
     const std::int64_t offset = job_->rotary_offset * size();  // of a slice in its head
     char* to = static_cast<char*>(heads_.out) - offset;
     Heads some = heads_;
@@ -146,21 +206,24 @@ class OperandRun {
       some.out = stage.open(tail_, to) + offset;
       turn_(some, row);
       if (copies_rest_) copy_rest(*job_, *operand_, some);
-      stage.close(tail_, some.count * head_bytes);
+      stage.close(tail_, some.count * head_bytes());
       some.in = static_cast<const char*>(some.in) + most * some.in_stride * size();
-      to += most * head_bytes;
+      to += most * head_bytes();
     }
   }
 
   const Job* job_;
   const Operand* operand_;
   TurnHeads<T> turn_;
+  TurnHeads<T> shifted_;
+  std::int64_t result_bytes_;
   Heads heads_;  // of the token at hand
   std::int64_t in_token_;
   std::int64_t out_token_;
   bool copies_rest_;
   bool is_staged_;
   Tail tail_;
+  Shift shift_;
 };
 
 }  // namespace rotary::internal::HWY_NAMESPACE

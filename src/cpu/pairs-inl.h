@@ -50,20 +50,20 @@ HWY_INLINE void load_pairs(D d, Pairing pairing, const typename E::Storage* in, 
 template <class E, class D, class V = hn::Vec<D>>
 HWY_INLINE void store_pairs(D d, Pairing pairing, typename E::Storage* out, std::int64_t pairs,
                             std::int64_t i, V x, V y) {
-  constexpr StoreMode kMode = StoreMode::kCached;
+  Cached way;
   if (pairing == Pairing::kHalf) {
-    E::template store<kMode>(d, x, out + i);
-    E::template store<kMode>(d, y, out + pairs + i);
+    E::store(way, d, x, out + i);
+    E::store(way, d, y, out + pairs + i);
     return;
   }
   if constexpr (kMaxLanes<D> == 1) {
-    E::template store<kMode>(d, x, out + 2 * i);
-    E::template store<kMode>(d, y, out + 2 * i + 1);
+    E::store(way, d, x, out + 2 * i);
+    E::store(way, d, y, out + 2 * i + 1);
   } else {
 #if HWY_TARGET != HWY_SCALAR
-    E::template store<kMode>(d, hn::InterleaveLower(d, x, y), out + 2 * i);
-    E::template store<kMode>(d, hn::InterleaveUpper(d, x, y),
-                             out + 2 * i + static_cast<std::int64_t>(hn::Lanes(d)));
+    E::store(way, d, hn::InterleaveLower(d, x, y), out + 2 * i);
+    E::store(way, d, hn::InterleaveUpper(d, x, y),
+             out + 2 * i + static_cast<std::int64_t>(hn::Lanes(d)));
 #endif
   }
 }
@@ -91,6 +91,7 @@ void turn_one_by_one(const Slices<typename E::Storage>& a, Pairing read, Pairing
   using T = typename E::Compute;
   const OneTag<T> d;
   using V = hn::Vec<decltype(d)>;
+  Cached way;
   for (std::int64_t i = 0; i < a.pairs; ++i) {
     const auto at = [i, &a](Pairing pairing, std::int64_t member) {
       return pairing == Pairing::kHalf ? i + member * a.pairs : 2 * i + member;
@@ -101,10 +102,8 @@ void turn_one_by_one(const Slices<typename E::Storage>& a, Pairing read, Pairing
     const V s = hn::LoadU(d, row.s + i);
     const V x = E::load(d, in + at(read, 0) * a.in_step);
     const V y = E::load(d, in + at(read, 1) * a.in_step);
-    E::template store<StoreMode::kCached>(d, fused_negative(d, y, s, hn::Mul(x, c)),
-                                          out + at(write, 0) * a.out_step);
-    E::template store<StoreMode::kCached>(d, fused(d, x, s, hn::Mul(y, c)),
-                                          out + at(write, 1) * a.out_step);
+    E::store(way, d, fused_negative(d, y, s, hn::Mul(x, c)), out + at(write, 0) * a.out_step);
+    E::store(way, d, fused(d, x, s, hn::Mul(y, c)), out + at(write, 1) * a.out_step);
   }
 }
 

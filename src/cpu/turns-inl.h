@@ -24,6 +24,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
+struct Shift;
+
 /// The rotary slices of the heads of one token, before and after. Elements of a slice are `step`
 /// apart, slices `stride`.
 template <typename Storage>
@@ -51,7 +53,8 @@ struct Heads {
   std::int64_t pairs;
   Pairing read;
   Pairing write;
-  void* room;  // for one slice
+  void* room;    // for one slice
+  Shift* shift;  // of results that are shifted
 
   template <typename Storage>
   HWY_INLINE Slices<Storage> as() const {
@@ -86,10 +89,10 @@ using TurnHeads = void (*)(const Heads& heads, const Row<T>& row);
 //   kParts    2 where a column is two runs of elements, `pairs` apart
 //   Table     cos and sin of a column, held in registers for all heads
 //   Data      what a head holds in that column, before and after
-//   store     one part of it
+//   store     one part of it, by a way to memory (elements-inl.h)
 
 /// Pairs (i, i + pairs).
-template <class E, StoreMode kMode>
+template <class E>
 struct HalfTurn {
   using Element = E;
   using T = typename E::Compute;
@@ -117,9 +120,9 @@ struct HalfTurn {
   static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
     return {fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)), fused(d, v.x, z.s, hn::Mul(v.y, z.c))};
   }
-  template <int kPart, class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
-    E::template store<kMode>(d, kPart == 0 ? v.x : v.y, out + kPart * pairs);
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
+    E::store(way, d, kPart == 0 ? v.x : v.y, out + kPart * pairs);
   }
 };
 
@@ -135,7 +138,7 @@ HWY_INLINE V swap_pairs(D d, V v) {
 }
 
 /// Pairs (2i, 2i + 1), by rows that are spread: [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...].
-template <class E, StoreMode kMode>
+template <class E>
 struct NeighbourTurn {
   using Element = E;
   using T = typename E::Compute;
@@ -163,15 +166,15 @@ struct NeighbourTurn {
   static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& data) {
     return {fused(d, swap_pairs(d, data.v), z.s, hn::Mul(data.v, z.c))};
   }
-  template <int kPart, class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Data<V>& data, Storage* out, std::int64_t /*pairs*/) {
-    E::template store<kMode>(d, data.v, out);
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& data, Storage* out,
+                               std::int64_t /*pairs*/) {
+    E::store(way, d, data.v, out);
   }
 };
 
 /// bfloat16 is the upper half of a float, so two of them in a 32-bit word become two floats by a
 /// shift and a mask, without moving lanes: those at even places and those at odd ones.
-template <StoreMode kMode>
 struct Words {
   template <class D>
   using Bits = hn::Vec<hn::RebindToUnsigned<D>>;
@@ -191,8 +194,9 @@ struct Words {
   }
   /// Rounds to nearest even. A NaN that comes from bfloat16 numbers, or that hardware makes, has
   /// only zeros in its lower half, so that rounding leaves it as it is.
-  template <class D>
-  static HWY_INLINE void store(D /*d*/, hn::Vec<D> at_even, hn::Vec<D> at_odd, std::uint16_t* out) {
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& way, D /*d*/, hn::Vec<D> at_even, hn::Vec<D> at_odd,
+                               std::uint16_t* out) {
     const hn::RebindToUnsigned<D> du;
     const hn::Repartition<std::uint16_t, decltype(du)> d16;
 #if HWY_TARGET == HWY_NEON
@@ -212,21 +216,16 @@ struct Words {
     const auto low = hn::ShiftRight<16>(rounded(at_even));
     const auto words = hn::BitCast(d16, hn::OrAnd(low, rounded(at_odd), hn::Set(du, 0xffff0000u)));
 #endif
-    if constexpr (kMode == StoreMode::kStream) {
-      hn::Stream(words, d16, out);
-    } else {
-      hn::StoreU(words, d16, out);
-    }
+    way(d16, words, out);
   }
 };
 
 /// bfloat16, pairs (2i, 2i + 1): x is at even places, y at odd ones.
-template <StoreMode kMode>
 struct NeighbourWordTurn {
   using Element = BFloat16;
   using T = float;
   using Storage = std::uint16_t;
-  using W = Words<kMode>;
+  using W = Words;
   static constexpr std::int64_t kColumn = 2;
   static constexpr int kParts = 1;
   template <class V>
@@ -251,19 +250,19 @@ struct NeighbourWordTurn {
   static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
     return {fused_negative(d, v.y, z.s, hn::Mul(v.x, z.c)), fused(d, v.x, z.s, hn::Mul(v.y, z.c))};
   }
-  template <int kPart, class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t /*pairs*/) {
-    W::store(d, v.x, v.y, out);
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out,
+                               std::int64_t /*pairs*/) {
+    W::store(way, d, v.x, v.y, out);
   }
 };
 
 /// bfloat16, pairs (i, i + pairs), by rows that are sorted: even pairs, then odd ones.
-template <StoreMode kMode>
 struct HalfWordTurn {
   using Element = BFloat16;
   using T = float;
   using Storage = std::uint16_t;
-  using W = Words<kMode>;
+  using W = Words;
   static constexpr std::int64_t kColumn = 2;
   static constexpr int kParts = 2;
   template <class V>
@@ -294,9 +293,9 @@ struct HalfWordTurn {
             fused(d, v.even_x, z.even_s, hn::Mul(v.even_y, z.even_c)),
             fused(d, v.odd_x, z.odd_s, hn::Mul(v.odd_y, z.odd_c))};
   }
-  template <int kPart, class D, class V = hn::Vec<D>>
-  static HWY_INLINE void store(D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
-    W::store(d, kPart == 0 ? v.even_x : v.even_y, kPart == 0 ? v.odd_x : v.odd_y,
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
+    W::store(way, d, kPart == 0 ? v.even_x : v.even_y, kPart == 0 ? v.odd_x : v.odd_y,
              out + kPart * pairs);
   }
 };

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -210,25 +211,40 @@ void expect_spaced(DType dtype, Pairing pairing, const Shape& s, std::int64_t ro
   expect(rope.with_threads({.count = 3, .run = run_on_threads}));
 }
 
+struct Anywhere {
+  std::int64_t heads, head_dim, rotary_dim, gap;
+  std::size_t past;
+};
+
+void expect_anywhere(DType dtype, std::initializer_list<Anywhere> cases) {
+  for (const Pairing pairing : kPairings) {
+    for (const Anywhere& c : cases) {
+      Shape s{.batch = 2, .tokens = 0, .heads = c.heads, .head_dim = c.head_dim};
+      const std::int64_t token = s.heads * s.head_dim * static_cast<std::int64_t>(size_of(dtype));
+      s.tokens = (8 << 20) / (s.batch * token) + 1;
+      expect_spaced(dtype, pairing, s, c.rotary_dim, c.gap, c.past);
+    }
+  }
+}
+
 // Results that begin anywhere in a line, tokens that follow each other and tokens that do not,
 // short ones and ones of several kilobytes: all is written, and nothing beside it.
 TEST(Large, OutOfPlaceAnywhere) {
-  struct Case {
-    std::int64_t heads, head_dim, rotary_dim, gap;
-    std::size_t past;
-  };
-  constexpr Case kCases[] = {{12, 64, 64, 0, 16}, {12, 64, 64, 8, 16}, {40, 128, 128, 0, 16},
-                             {5, 80, 80, 0, 48},  {9, 80, 48, 2, 8},   {1, 64, 64, 0, 32},
-                             {1, 10, 10, 0, 0},   {3, 6, 4, 3, 8},     {2, 2080, 64, 0, 56}};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Pairing pairing : kPairings) {
-      for (const Case& c : kCases) {
-        Shape s{.batch = 2, .tokens = 0, .heads = c.heads, .head_dim = c.head_dim};
-        const std::int64_t token = s.heads * s.head_dim * static_cast<std::int64_t>(size_of(dtype));
-        s.tokens = (8 << 20) / (s.batch * token) + 1;
-        expect_spaced(dtype, pairing, s, c.rotary_dim, c.gap, c.past);
-      }
-    }
+    expect_anywhere(dtype, {{12, 64, 64, 8, 16},
+                            {5, 80, 80, 0, 48},
+                            {9, 80, 48, 2, 8},
+                            {1, 64, 64, 0, 32},
+                            {1, 10, 10, 0, 0},
+                            {3, 6, 4, 3, 8},
+                            {2, 2080, 64, 0, 56}});
+  }
+}
+
+// Heads of whole vectors, which go from registers past the caches wherever that can be.
+TEST(Large, OutOfPlaceAnywhereInWholeVectors) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    expect_anywhere(dtype, {{40, 128, 128, 0, 16}, {8, 64, 64, 0, 4}, {12, 64, 64, 9, 60}});
   }
 }
 
