@@ -17,6 +17,6 @@ build/bin/bench_rotate --benchmark_filter='/(fp32|bf16)/' --benchmark_min_time=0
   --benchmark_out="$results/$machine.json" --benchmark_out_format=json 2>build/logs/bench.log |
   sed -n 's/_median//p' | sort -V
 
-printf '\nrotary bench, half a minute ...\n'
+printf '\nrotary bench, less than a minute ...\n'
 build/bin/rotary bench --out "$results/$machine.table.json"
 printf '\nKept in %s: %s.json and %s.table.json\n' "$results" "$machine" "$machine"

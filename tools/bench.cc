@@ -121,27 +121,32 @@ void choose_target(const std::string& target) {
   use_cpu_target(target);
 }
 
-/// Seconds that add up to about half a minute for the usual shapes and types on two thread counts.
-measure::Effort effort_for(const measure::Shape& shape, bool quick) {
+/// Seconds that add up to three quarters of a minute for the usual shapes and types on two thread
+/// counts. Large shapes take most of them: of 4096 tokens there are a few repetitions a second.
+measure::Effort effort_for(const measure::Shape& shape, DType dtype, bool quick) {
   if (quick) return {.seconds = 0.0, .fewest = 3};
+  constexpr double kBytesPerSecond = 12e6;
+  const auto bytes = shape.elements() * static_cast<std::int64_t>(size_of(dtype));
   switch (measure::regime_of(shape)) {
     case measure::Regime::kDecode:
-      return {.seconds = 0.3};
+      return {.seconds = 0.2};
     case measure::Regime::kInCache:
-      return {.seconds = 0.7};
+      return {.seconds = 0.4};
     default:
-      return {.seconds = 2.2};
+      return {.seconds = std::clamp(static_cast<double>(bytes) / kBytesPerSecond, 2.5, 6.0)};
   }
 }
 
 std::vector<measure::Row> measure_all(const Plan& plan) {
   // Progress counts the seconds that each group may take, in thousandths; a quick run has none.
-  const auto weight_of = [&plan](const measure::Shape& shape) {
-    return 1000.0 * std::max(effort_for(shape, plan.quick).seconds, 0.1);
+  const auto weight_of = [&plan](const measure::Shape& shape, DType dtype) {
+    return 1000.0 * std::max(effort_for(shape, dtype, plan.quick).seconds, 0.1);
   };
   double total = 0.0;
   for (const measure::Shape& shape : plan.shapes) {
-    total += weight_of(shape) * static_cast<double>(plan.dtypes.size() * plan.threads.size());
+    for (const DType dtype : plan.dtypes) {
+      total += weight_of(shape, dtype) * static_cast<double>(plan.threads.size());
+    }
   }
   Progress progress("measuring", static_cast<std::int64_t>(total));
   double done = 0.0;
@@ -152,12 +157,12 @@ std::vector<measure::Row> measure_all(const Plan& plan) {
       const measure::Workbench bench(shape, dtype);
       for (const int threads : plan.threads) {
         const auto update = [&](double part) {
-          progress.update(static_cast<std::int64_t>(done + part * weight_of(shape)));
+          progress.update(static_cast<std::int64_t>(done + part * weight_of(shape, dtype)));
         };
         const std::vector<measure::Row> some =
-            measure::measure_rows(bench, threads, effort_for(shape, plan.quick), update);
+            measure::measure_rows(bench, threads, effort_for(shape, dtype, plan.quick), update);
         rows.insert(rows.end(), some.begin(), some.end());
-        done += weight_of(shape);
+        done += weight_of(shape, dtype);
       }
     }
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "bench/measure/machine.h"
@@ -35,6 +36,10 @@ double rounded(double value) {
   return digits < 0.0 ? std::round(value / unit) * unit : std::round(value * unit) / unit;
 }
 
+Json rounded(const std::optional<double>& value) {
+  return value ? Json(rounded(*value)) : Json(nullptr);
+}
+
 Json row_json(const Row& row) {
   return {{"shape", measure::name_of(row.shape)},
           {"batch", row.shape.batch},
@@ -51,7 +56,11 @@ Json row_json(const Row& row) {
           {"scale_ns", rounded(row.scale.ns)},
           {"spread", rounded(row.rotate.spread)},
           {"gb_per_s", rounded(row.gb_per_s())},
-          {"ratio", rounded(row.times_copy())}};
+          {"ratio", rounded(row.rotate.ns / row.copy.ns)},
+          {"times_copy", rounded(row.times_copy)},
+          {"times_scale", rounded(row.times_scale)},
+          {"times_half", rounded(row.times_half)},
+          {"times_ready", rounded(row.times_ready)}};
 }
 
 std::string one_line(const Json& json) {
@@ -68,17 +77,25 @@ std::vector<std::string> header() {
           cell("x copy", 6), cell("x scale", 7), cell("spread", 6)};
 }
 
-/// `row` gives the sizes, `timing` the times; empty texts where a column does not apply.
+/// What is compared, and with what.
+struct Figures {
+  Timing timing;
+  double times_copy = 0.0;
+  double times_scale = 0.0;
+};
+
+/// `row` gives the sizes; empty texts where a column does not apply.
 std::vector<std::string> cells(const Row& row, std::string_view what, std::string_view place,
-                               std::string_view tables, const Timing& timing) {
+                               std::string_view tables, const Figures& figures) {
+  const Timing& timing = figures.timing;
   return {std::string(measure::short_name_of(row.dtype)),
           std::string(what),
           std::string(place),
           std::string(tables),
           cell(duration(timing.ns), 8),
           cell(fmt::format("{:.1f}", row.gb_per_s(timing)), 5),
-          cell(fmt::format("{:.2f}", timing.ns / row.copy.ns), 6),
-          cell(fmt::format("{:.2f}", timing.ns / row.scale.ns), 7),
+          cell(fmt::format("{:.2f}", figures.times_copy), 6),
+          cell(fmt::format("{:.2f}", figures.times_scale), 7),
           cell(fmt::format("{:.0f} %", 100.0 * timing.spread), 6)};
 }
 
@@ -105,9 +122,11 @@ void add_references(Grid& grid, const std::vector<const Row*>& rows) {
     if (found == rows.end()) continue;
     const Row& row = **found;
     if (placement != Placement::kInPlace) {
-      grid.add(cells(row, "(copy)", place_of(row), "", row.copy));
+      grid.add(
+          cells(row, "(copy)", place_of(row), "", {row.copy, 1.0, row.copy.ns / row.scale.ns}));
     }
-    grid.add(cells(row, "(scale)", place_of(row), "", row.scale));
+    grid.add(
+        cells(row, "(scale)", place_of(row), "", {row.scale, row.scale.ns / row.copy.ns, 1.0}));
   }
 }
 
@@ -125,7 +144,8 @@ std::string group_text(const std::vector<Row>& rows, const Row& first, const Ter
     add_references(grid, same);
     for (const Row* row : same) {
       grid.add(cells(*row, name_of(row->variant.pairing), place_of(*row),
-                     row->variant.tables == Tables::kReady ? "ready" : "fly", row->rotate));
+                     row->variant.tables == Tables::kReady ? "ready" : "fly",
+                     {row->rotate, row->times_copy, row->times_scale}));
     }
   }
   const std::string title =

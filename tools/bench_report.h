@@ -15,8 +15,9 @@ namespace rotary::cli {
 /// {"machine": .., "version": .., "target": .., "rows": [..]}. "tokens" counts those of all batch
 /// rows, "heads" those of q and k. "ns" is the rotation, "copy_ns" a memcpy, "scale_ns" a
 /// multiplication by a number to where the row writes; medians. "spread" is the distance of the
-/// quartiles over the median, "ratio" is ns over copy_ns. A row is a line, so that files that are
-/// kept can be compared.
+/// quartiles over the median, "ratio" is ns over copy_ns. "times_copy" and its like are medians of
+/// ratios within a repetition; null where there is nothing to compare with. A row is a line, so
+/// that files that are kept can be compared.
 std::string bench_json(const std::vector<measure::Row>& rows);
 
 /// A table for each shape and number of threads, then the targets.

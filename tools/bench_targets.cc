@@ -28,23 +28,6 @@ bool is_ready(const Row& row) { return row.variant.tables == Tables::kReady; }
 bool is_in_place(const Row& row) { return row.variant.placement == Placement::kInPlace; }
 bool is_in(const Row& row, Regime regime) { return measure::regime_of(row.shape) == regime; }
 
-bool same_but_variant(const Row& a, const Row& b) {
-  return a.shape == b.shape && a.dtype == b.dtype && a.threads == b.threads &&
-         a.variant.placement == b.variant.placement;
-}
-
-/// How the time of a row compares with another one's, which differs in one respect only.
-std::optional<double> against(const std::vector<Row>& rows, const Row& row, Pairing pairing,
-                              Tables tables) {
-  for (const Row& other : rows) {
-    if (same_but_variant(row, other) && other.variant.pairing == pairing &&
-        other.variant.tables == tables) {
-      return row.rotate.ns / other.rotate.ns;
-    }
-  }
-  return {};
-}
-
 /// Collects targets: measure(row) is nothing for rows that a target does not speak of.
 class Judge {
  public:
@@ -107,26 +90,25 @@ double limit_of_halves(DType dtype, std::string_view instructions) {
   return 0.0;
 }
 
-void judge_float32(Judge& judge, const std::vector<Row>& rows) {
+void judge_float32(Judge& judge) {
   const auto counts = [](const Row& row, Regime regime) {
     return row.dtype == DType::kFloat32 && is_ready(row) && is_in(row, regime);
   };
   using Value = std::optional<double>;
   judge.ratio("fp32 out of cache, out of place", 1.08, " x copy", [&](const Row& row) -> Value {
     if (!counts(row, Regime::kOutOfCache) || is_in_place(row)) return {};
-    return row.times_copy();
+    return row.times_copy;
   });
   judge.ratio("fp32 out of cache, in place", 1.05, " x scale", [&](const Row& row) -> Value {
     if (!counts(row, Regime::kOutOfCache) || !is_in_place(row)) return {};
-    return row.times_scale();
+    return row.times_scale;
   });
   judge.ratio("fp32 out of cache, interleaved", 1.08, " x half", [&](const Row& row) -> Value {
-    if (!counts(row, Regime::kOutOfCache) || row.variant.pairing == Pairing::kHalf) return {};
-    return against(rows, row, Pairing::kHalf, row.variant.tables);
+    return counts(row, Regime::kOutOfCache) ? row.times_half : Value();
   });
   judge.ratio("fp32 in cache", 1.25, " x scale", [&](const Row& row) -> Value {
     if (!counts(row, Regime::kInCache)) return {};
-    return row.times_scale();
+    return row.times_scale;
   });
 }
 
@@ -137,18 +119,17 @@ void judge_halves(Judge& judge, std::string_view instructions) {
                 [&](const Row& row) -> std::optional<double> {
                   if (row.dtype != dtype || !is_ready(row)) return {};
                   if (!is_in(row, Regime::kOutOfCache)) return {};
-                  return row.times_copy();
+                  return row.times_copy;
                 });
   }
 }
 
-void judge_tables(Judge& judge, const std::vector<Row>& rows) {
+void judge_tables(Judge& judge) {
   constexpr std::int64_t kHeads = 40;  // of a current model of 8 billion parameters
   judge.ratio("out of cache, 40 heads, on the fly", 1.1, " x ready",
               [&](const Row& row) -> std::optional<double> {
                 if (!is_in(row, Regime::kOutOfCache) || row.shape.heads() != kHeads) return {};
-                if (is_ready(row)) return {};
-                return against(rows, row, row.variant.pairing, Tables::kReady);
+                return row.times_ready;
               });
 }
 
@@ -179,9 +160,9 @@ void judge_decode(Judge& judge, std::string_view instructions) {
 
 std::vector<Target> judge(const std::vector<Row>& rows, std::string_view instructions) {
   Judge judge(rows);
-  judge_float32(judge, rows);
+  judge_float32(judge);
   judge_halves(judge, instructions);
-  judge_tables(judge, rows);
+  judge_tables(judge);
   judge_decode(judge, instructions);
   return judge.targets;
 }

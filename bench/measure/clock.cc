@@ -7,8 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
-#include <random>
 
 namespace rotary::measure {
 namespace {
@@ -37,10 +35,9 @@ double quantile(const std::vector<double>& sorted, double part) {
   return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
 }
 
-Timing summarise(std::vector<double>& samples) {
-  std::sort(samples.begin(), samples.end());
-  const double median = quantile(samples, 0.5);
-  return {median, (quantile(samples, 0.75) - quantile(samples, 0.25)) / median};
+std::vector<double> sorted(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values;
 }
 
 /// One candidate with what is known about it.
@@ -68,9 +65,22 @@ struct Runner {
 
 }  // namespace
 
-std::vector<Timing> time_in_turns(const std::vector<std::function<void()>>& candidates,
-                                  const Effort& effort,
-                                  const std::function<void(double)>& progress) {
+Timing Turns::timing(std::size_t candidate) const {
+  const std::vector<double> samples = sorted(samples_[candidate]);
+  const double median = quantile(samples, 0.5);
+  return {median, (quantile(samples, 0.75) - quantile(samples, 0.25)) / median};
+}
+
+double Turns::ratio(std::size_t candidate, std::size_t other) const {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < samples_[candidate].size(); ++i) {
+    ratios.push_back(samples_[candidate][i] / samples_[other][i]);
+  }
+  return quantile(sorted(std::move(ratios)), 0.5);
+}
+
+Turns time_in_turns(const std::vector<std::function<void()>>& candidates, const Effort& effort,
+                    const std::function<void(double)>& progress) {
   const Clock::time_point start = Clock::now();
   std::vector<Runner> runners(candidates.size());
   for (std::size_t i = 0; i < runners.size(); ++i) {
@@ -78,21 +88,21 @@ std::vector<Timing> time_in_turns(const std::vector<std::function<void()>>& cand
     runners[i].prepare();
   }
 
-  std::mt19937 random;  // the same order in every run
-  std::vector<std::size_t> order(runners.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t count = runners.size();
   for (int repetition = 0; repetition < effort.most; ++repetition) {
     const double spent = ns_since(start) * 1e-9 / std::max(effort.seconds, 1e-9);
     if (repetition >= effort.fewest && spent >= 1.0) break;
     const double done = static_cast<double>(repetition) / effort.most;
     if (progress) progress(std::min(1.0, std::max(done, spent)));
-    std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t i : order) runners[i].sample();
+    const auto begin = static_cast<std::size_t>(repetition / 2);
+    for (std::size_t i = 0; i < count; ++i) {
+      runners[(begin + (repetition % 2 == 0 ? i : count - 1 - i)) % count].sample();
+    }
   }
 
-  std::vector<Timing> timings;
-  for (Runner& runner : runners) timings.push_back(summarise(runner.samples));
-  return timings;
+  std::vector<std::vector<double>> samples;
+  for (Runner& runner : runners) samples.push_back(std::move(runner.samples));
+  return Turns(std::move(samples));
 }
 
 }  // namespace rotary::measure

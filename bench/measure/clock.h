@@ -4,7 +4,9 @@
 // Times of several candidates that take turns, so that what disturbs the machine disturbs them all.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace rotary::measure {
@@ -22,13 +24,28 @@ struct Effort {
   int most = 101;
 };
 
-/// Runs every candidate once for warmth and to see how long it takes, then again and again, in an
-/// order that changes from repetition to repetition (the same in every run of the program), until
-/// `effort` is spent. Short calls are repeated for at least 100 us in a row, after one that is not
-/// timed, so that they find the caches as they themselves leave them. `progress` hears the part
-/// that is done, 0 to 1.
-std::vector<Timing> time_in_turns(const std::vector<std::function<void()>>& candidates,
-                                  const Effort& effort,
-                                  const std::function<void(double)>& progress = {});
+/// Times of candidates, one of each repetition.
+class Turns {
+ public:
+  /// samples[candidate][repetition] in ns; every candidate has as many, one at least.
+  explicit Turns(std::vector<std::vector<double>> samples) : samples_(std::move(samples)) {}
+
+  Timing timing(std::size_t candidate) const;
+  /// How many times as long one took as another: the median over the repetitions of the ratio in
+  /// each, so that a machine that is slower for a while is so for both.
+  double ratio(std::size_t candidate, std::size_t other) const;
+
+ private:
+  std::vector<std::vector<double>> samples_;
+};
+
+/// Runs every candidate once for warmth and to see how long it takes, then again and again until
+/// `effort` is spent: forwards in one repetition, backwards in the next, each pair of repetitions
+/// beginning with another candidate. So those that stand next to each other in the list are run
+/// right after each other, as often in one order as in the other. Short calls are repeated for at
+/// least 100 us in a row, after one that is not timed, so that they find the caches as they
+/// themselves leave them. `progress` hears the part that is done, 0 to 1.
+Turns time_in_turns(const std::vector<std::function<void()>>& candidates, const Effort& effort,
+                    const std::function<void(double)>& progress = {});
 
 }  // namespace rotary::measure

@@ -14,35 +14,78 @@ double Row::gb_per_s(const Timing& timing) const noexcept {
   return 2.0 * static_cast<double>(bytes) / timing.ns;
 }
 
-std::vector<Row> measure_rows(const Workbench& bench, int threads, const Effort& effort,
-                              const std::function<void(double)>& progress) {
-  const std::vector<Variant> variants = variants_of(bench.dtype());
-  std::vector<std::function<void()>> candidates;
-  // Scales by their placement, then copies, of which there is none in place.
-  constexpr std::size_t kScales = std::size(kPlacements);
-  for (const Placement placement : kPlacements) {
-    candidates.emplace_back([&bench, placement, threads] { bench.scale(placement, threads); });
-  }
-  for (const Placement placement : {Placement::kOutOfPlace, Placement::kUnaligned}) {
-    candidates.emplace_back([&bench, placement, threads] { bench.copy(placement, threads); });
-  }
-  const std::size_t references = candidates.size();
-  for (const Variant& variant : variants) {
-    candidates.emplace_back(Rotation(bench, variant, threads));
+namespace {
+
+/// Everything that is timed in turns: for each placement what its rows are compared with, then the
+/// rows, so that they are close in time.
+struct Candidates {
+  std::vector<std::function<void()>> calls{};
+  std::vector<Variant> variants{};
+  std::vector<std::size_t> rows{};  // places in `calls`, of each variant
+  std::size_t scale[std::size(kPlacements)] = {};
+  std::size_t copy[std::size(kPlacements)] = {};
+
+  Candidates(const Workbench& bench, int threads) {
+    for (const Placement placement : kPlacements) {
+      const auto at = static_cast<std::size_t>(placement);
+      scale[at] = calls.size();
+      calls.emplace_back([&bench, placement, threads] { bench.scale(placement, threads); });
+      if (placement != Placement::kInPlace) {
+        copy[at] = calls.size();
+        calls.emplace_back([&bench, placement, threads] { bench.copy(placement, threads); });
+      }
+      for (const Variant& variant : variants_of(bench.dtype())) {
+        if (variant.placement != placement) continue;
+        rows.push_back(calls.size());
+        variants.push_back(variant);
+        calls.emplace_back(Rotation(bench, variant, threads));
+      }
+    }
+    copy[static_cast<std::size_t>(Placement::kInPlace)] =
+        copy[static_cast<std::size_t>(Placement::kOutOfPlace)];
   }
 
-  const std::vector<Timing> timings = time_in_turns(candidates, effort, progress);
+  /// The place of a variant's call, if it is one that is measured.
+  std::optional<std::size_t> find(const Variant& wanted) const {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const Variant& v = variants[i];
+      if (v.pairing == wanted.pairing && v.placement == wanted.placement &&
+          v.tables == wanted.tables) {
+        return rows[i];
+      }
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::vector<Row> measure_rows(const Workbench& bench, int threads, const Effort& effort,
+                              const std::function<void(double)>& progress) {
+  const Candidates candidates(bench, threads);
+  const Turns turns = time_in_turns(candidates.calls, effort, progress);
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    const Placement placement = variants[i].placement;
-    const bool unaligned = placement == Placement::kUnaligned;
-    rows.push_back({.shape = bench.shape(),
-                    .dtype = bench.dtype(),
-                    .threads = threads,
-                    .variant = variants[i],
-                    .rotate = timings[references + i],
-                    .copy = timings[unaligned ? kScales + 1 : kScales],
-                    .scale = timings[static_cast<std::size_t>(placement)]});
+  for (const Variant& variant : variants_of(bench.dtype())) {
+    const auto placement = static_cast<std::size_t>(variant.placement);
+    const std::size_t self = *candidates.find(variant);
+    Row row{.shape = bench.shape(),
+            .dtype = bench.dtype(),
+            .threads = threads,
+            .variant = variant,
+            .rotate = turns.timing(self),
+            .copy = turns.timing(candidates.copy[placement]),
+            .scale = turns.timing(candidates.scale[placement]),
+            .times_copy = turns.ratio(self, candidates.copy[placement]),
+            .times_scale = turns.ratio(self, candidates.scale[placement])};
+    Variant other = variant;
+    other.pairing = Pairing::kHalf;
+    const auto half = candidates.find(other);
+    if (half && *half != self) row.times_half = turns.ratio(self, *half);
+    other = variant;
+    other.tables = Tables::kReady;
+    const auto ready = candidates.find(other);
+    if (ready && *ready != self) row.times_ready = turns.ratio(self, *ready);
+    rows.push_back(row);
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "bench/measure/clock.h"
@@ -22,11 +23,15 @@ struct Row {
   Timing copy{};   // memcpy of q and k to where the row writes; in place, to aligned memory
   Timing scale{};  // q and k times a number, to where the row writes
 
+  // How many times as long as others: medians of ratios (clock.h), not ratios of medians.
+  double times_copy = 0.0;
+  double times_scale = 0.0;
+  std::optional<double> times_half{};   // interleaved rows: the same in the other pairing
+  std::optional<double> times_ready{};  // on the fly: the same with tables ready
+
   /// Every byte once read and once written.
   double gb_per_s() const noexcept { return gb_per_s(rotate); }
   double gb_per_s(const Timing& timing) const noexcept;
-  double times_copy() const noexcept { return rotate.ns / copy.ns; }
-  double times_scale() const noexcept { return rotate.ns / scale.ns; }
 };
 
 /// Every variant of the type and what it is compared with, all taking turns.

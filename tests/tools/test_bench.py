@@ -29,6 +29,10 @@ KEYS = [
     "spread",
     "gb_per_s",
     "ratio",
+    "times_copy",
+    "times_scale",
+    "times_half",
+    "times_ready",
 ]
 PAIRINGS = ["half", "interleaved"]
 PLACES = [(p, t) for p in ("in_place", "out_of_place") for t in ("ready", "on_the_fly")]
@@ -56,8 +60,13 @@ def test_keys_and_values():
     assert re.fullmatch(r".+, \d+ cores?, \w+", result["machine"])
     for row in result["rows"]:
         assert list(row) == KEYS
-        for key in ("ns", "copy_ns", "scale_ns", "gb_per_s", "ratio"):
+        for key in ("ns", "copy_ns", "scale_ns", "gb_per_s", "ratio", "times_copy", "times_scale"):
             assert row[key] > 0, row
+        for key, compared in (
+            ("times_half", row["pairing"] == "interleaved"),
+            ("times_ready", row["tables"] == "on_the_fly"),
+        ):
+            assert row[key] > 0 if compared else row[key] is None, row
         assert row["spread"] >= 0
         moved = 2 * row["tokens"] * row["heads"] * row["head_dim"] * SIZES[row["dtype"]]
         assert row["gb_per_s"] == pytest.approx(moved / row["ns"], rel=1e-3)
