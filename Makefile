@@ -7,7 +7,8 @@
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 # What `make run` and `make build` leave out when they are the first to configure.
-LEAN := $(if $(wildcard build/build.ninja),,-DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF)
+LEAN := $(if $(wildcard build/build.ninja),,-DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
+  -DROTARY_UNITY_BUILD=ON)
 MODEL ?= examples/models/llama-3.1-8b.json
 
 help: ## List the targets
@@ -44,7 +45,7 @@ lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy
 	@scripts/bootstrap.sh lint
 	@scripts/venv.sh
 	@cmake --preset default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
-	  -DROTARY_BUILD_ROFORMER=ON >/dev/null
+	  -DROTARY_BUILD_ROFORMER=ON -DROTARY_UNITY_BUILD=OFF >/dev/null
 	@scripts/lint.sh
 
 format: ## Format the sources in place

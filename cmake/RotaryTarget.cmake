@@ -44,16 +44,22 @@ function(rotary_target_defaults target)
   endif()
 endfunction()
 
+# rotary_compile_together(<target>): with ROTARY_UNITY_BUILD its files are compiled eight at once, for
+# a target whose headers cost a file many times what its own lines do.
+function(rotary_compile_together target)
+  if(ROTARY_UNITY_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # rotary_torch_defaults(<target> <header> ...): more flags for a target that includes PyTorch's
-# headers. Those cost a source file many times what its own lines do: they are compiled once, into
-# a precompiled header, or with ROTARY_UNITY_BUILD once for eight files of the target.
+# headers, which are precompiled where its files are not compiled together.
 function(rotary_torch_defaults target)
   # Sizes are int64_t for PyTorch and size_t for containers, and its headers hide names.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
-  if(ROTARY_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  else()
+  rotary_compile_together(${target})
+  if(NOT ROTARY_UNITY_BUILD)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
 endfunction()

@@ -51,7 +51,7 @@ warnings_as_errors=OFF
 [[ -z ${CI:-} ]] || warnings_as_errors=ON
 scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
   -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
-  -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
+  -DROTARY_UNITY_BUILD=ON -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
   -DROTARY_PYTHON="$PWD/.venv/bin/python" all all_verify_interface_header_sets
 if grep -q '^-- rotary: CUDA engine ON' build/logs/default.log; then
   echo "CUDA engine: compiled with its tests, which scripts/gpu.sh runs on a GPU"

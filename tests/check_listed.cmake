@@ -4,6 +4,12 @@
 # then without the stub of the engine; RoFormer with ROTARY_BUILD_ROFORMER, its model
 # with ROTARY_BUILD_TORCH besides.
 file(READ "${BINARY}/compile_commands.json" commands)
+# What is compiled together is named by what includes it.
+file(GLOB_RECURSE units "${BINARY}/unity_*_cxx.cxx")
+foreach(unit IN LISTS units)
+  file(READ "${unit}" included)
+  string(APPEND commands "${included}")
+endforeach()
 set(elsewhere "/tests/fuzz/|/tests/torch/|/examples/consumer/|/cuda/no_cuda[.]cc$")
 string(FIND "${commands}" "/src/cuda/engine.cc\"" engine)
 if(engine EQUAL -1)

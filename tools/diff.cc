@@ -25,7 +25,7 @@
 namespace rotary::cli {
 namespace {
 
-struct Options {
+struct DiffOptions {
   std::string a;
   std::string b;
   std::string rope;
@@ -33,7 +33,7 @@ struct Options {
   bool json = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kDiffFooter =
     R"(A and B are config.json files, model folders or GGUF files; their ropes are matched by name.
 The exit code is 0 whether they differ or not; the verdict is the last line.
 
@@ -61,7 +61,7 @@ const ModelRope* find(const Model& model, const std::string& name) {
   return found == model.ropes.end() ? nullptr : &*found;
 }
 
-Result compare_models(const Model& a, const Model& b, const Options& options) {
+Result compare_models(const Model& a, const Model& b, const DiffOptions& options) {
   const std::int64_t context = parse_context(options.context);
   Result result;
   if (!options.rope.empty()) {
@@ -124,7 +124,7 @@ Json comparison_json(const Comparison& rope) {
   return json;
 }
 
-Json result_json(const Result& result, const Options& options) {
+Json result_json(const Result& result, const DiffOptions& options) {
   Json json = {{"a", options.a},
                {"b", options.b},
                {"verdict", is_same(result) ? "same rotation" : "differ"},
@@ -203,7 +203,7 @@ std::string verdict_text(const Result& result) {
 }
 
 std::string result_text(const Result& result, const Model& a, const Model& b,
-                        const Options& options) {
+                        const DiffOptions& options) {
   const Terminal terminal = detect_terminal();
   std::string text;
   const auto add_model = [&text, &terminal](std::string_view side, const Model& model,
@@ -231,7 +231,7 @@ std::string result_text(const Result& result, const Model& a, const Model& b,
   return text + "\n" + paint(terminal, style, verdict_text(result)) + "\n";
 }
 
-void diff(const Options& options) {
+void diff(const DiffOptions& options) {
   parse_context(options.context);  // wrong usage before unreadable files
   const Model a = Model::read(options.a);
   const Model b = Model::read(options.b);
@@ -243,9 +243,9 @@ void diff(const Options& options) {
 }  // namespace
 
 void add_diff(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* verb = app.add_subcommand("diff", "Compare the rotations of two models");
-  verb->footer(kFooter);
+  verb->footer(kDiffFooter);
   verb->add_option("A", options->a, "A model")->required()->type_name("");
   verb->add_option("B", options->b, "Another model")->required()->type_name("");
   verb->add_option("--context", options->context,

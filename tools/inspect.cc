@@ -26,14 +26,14 @@
 namespace rotary::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string model;
   std::string context;
   std::string rope;
   bool json = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kInspectFooter =
     R"(MODEL is a Hugging Face config.json, a model folder, or a GGUF file.
 
 Examples:
@@ -146,8 +146,8 @@ void add_comparison(std::string& text, const std::vector<Shown>& ropes, const Te
   text += grid.text(terminal);
 }
 
-std::string report(const Model& model, const std::vector<Shown>& ropes, const Options& options,
-                   std::int64_t context) {
+std::string report(const Model& model, const std::vector<Shown>& ropes,
+                   const InspectOptions& options, std::int64_t context) {
   const Terminal terminal = detect_terminal();
   std::string text =
       paint(terminal, Style::kTitle,
@@ -179,7 +179,7 @@ Json report_json(const Model& model, const std::vector<Shown>& ropes, std::int64
   return json;
 }
 
-void inspect(const Options& options) {
+void inspect(const InspectOptions& options) {
   const std::int64_t context = parse_context(options.context);
   const Model model = Model::read(options.model);
   std::vector<Shown> ropes;
@@ -198,9 +198,9 @@ void inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = app.add_subcommand("inspect", "Show and explain the rotation of a model");
-  verb->footer(kFooter);
+  verb->footer(kInspectFooter);
   verb->add_option("MODEL", options->model, "config.json, model folder or .gguf file")
       ->required()
       ->type_name("");

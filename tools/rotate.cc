@@ -26,7 +26,7 @@
 namespace rotary::cli {
 namespace {
 
-struct Options {
+struct RotateOptions {
   std::string model;
   std::string in;
   std::string out;
@@ -38,7 +38,7 @@ struct Options {
   bool inverse = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kRotateFooter =
     R"(IN and OUT are .npy or .safetensors, by their endings: [tokens, heads, head_dim],
 [batch, tokens, heads, head_dim], or [tokens, head_dim] for one head; float32, float64,
 float16, bfloat16 (.safetensors only). A last size of rotary_dim is taken as the rotary
@@ -60,7 +60,7 @@ std::string shape_text(const Tensor& tensor) {
 }
 
 /// Whatever can be known to fail is told before the work, not after it.
-void check_files(const Options& options) {
+void check_files(const RotateOptions& options) {
   for (const std::string& name : {options.in, options.out}) {
     if (!names_tensor_file(name)) {
       throw UsageError(fmt::format("IN and OUT must end in .npy or .safetensors, got '{}'", name));
@@ -145,7 +145,7 @@ Precision parse_precision(const std::string& text) {
   throw UsageError(fmt::format("--precision must be exact or reference, got '{}'", text));
 }
 
-void rotate(const Options& options) {
+void rotate(const RotateOptions& options) {
   check_files(options);
   const Precision precision = parse_precision(options.precision);
   const std::int64_t asked_context = parse_context(options.context);
@@ -185,9 +185,9 @@ void rotate(const Options& options) {
 }  // namespace
 
 void add_rotate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RotateOptions>();
   CLI::App* verb = app.add_subcommand("rotate", "Rotate a tensor in a file as the model would");
-  verb->footer(kFooter);
+  verb->footer(kRotateFooter);
   const auto add_argument = [verb](const char* name, std::string& value, const char* help) {
     verb->add_option(name, value, help)->required()->type_name("");
   };

@@ -20,11 +20,11 @@ struct NpyType {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array<NpyType, 5> kTypes{{{"f2", DType::kFloat16},
-                                         {"f4", DType::kFloat32},
-                                         {"f8", DType::kFloat64},
-                                         {"i4", DType::kInt32},
-                                         {"i8", DType::kInt64}}};
+constexpr std::array<NpyType, 5> kNpyTypes{{{"f2", DType::kFloat16},
+                                            {"f4", DType::kFloat32},
+                                            {"f8", DType::kFloat64},
+                                            {"i4", DType::kInt32},
+                                            {"i8", DType::kInt64}}};
 
 /// Reads the one Python literal that a header may be. Strict: what NumPy does not write and does
 /// not need in order to read is refused.
@@ -146,7 +146,7 @@ class LiteralParser {
       if (type[0] == '>') header.endian = std::endian::big;
       type.remove_prefix(1);
     }
-    for (const NpyType& known : kTypes) {
+    for (const NpyType& known : kNpyTypes) {
       if (known.name != type) continue;
       header.dtype = known.dtype;
       return;
@@ -204,7 +204,7 @@ std::string make_npy_header(DType dtype, std::span<const std::int64_t> shape) {
   constexpr std::size_t kAlignment = 64;
   constexpr std::size_t kPreamble = kMagic.size() + 4;
   std::string type;
-  for (const NpyType& known : kTypes) {
+  for (const NpyType& known : kNpyTypes) {
     if (known.dtype == dtype) type = known.name;
   }
   std::string tuple;

@@ -21,15 +21,15 @@ struct SafetensorsType {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array<SafetensorsType, 6> kTypes{{{"F16", DType::kFloat16},
-                                                 {"BF16", DType::kBFloat16},
-                                                 {"F32", DType::kFloat32},
-                                                 {"F64", DType::kFloat64},
-                                                 {"I32", DType::kInt32},
-                                                 {"I64", DType::kInt64}}};
+constexpr std::array<SafetensorsType, 6> kSafetensorsTypes{{{"F16", DType::kFloat16},
+                                                            {"BF16", DType::kBFloat16},
+                                                            {"F32", DType::kFloat32},
+                                                            {"F64", DType::kFloat64},
+                                                            {"I32", DType::kInt32},
+                                                            {"I64", DType::kInt64}}};
 
 DType dtype_of(const SafetensorsEntry& entry, const std::string& source) {
-  for (const SafetensorsType& known : kTypes) {
+  for (const SafetensorsType& known : kSafetensorsTypes) {
     if (known.name == entry.dtype) return known.dtype;
   }
   fail_at(source, entry.header_offset,
@@ -56,7 +56,7 @@ Tensor extract_tensor(std::string_view bytes, const std::string& source,
 std::string make_safetensors_header(std::string_view name, DType dtype,
                                     std::span<const std::int64_t> shape) {
   std::string_view type;
-  for (const SafetensorsType& known : kTypes) {
+  for (const SafetensorsType& known : kSafetensorsTypes) {
     if (known.dtype == dtype) type = known.name;
   }
   std::int64_t size = static_cast<std::int64_t>(size_of(dtype));

@@ -15,7 +15,7 @@
 namespace rotary::internal {
 namespace {
 
-constexpr std::uint32_t kTypes = 13;
+constexpr std::uint32_t kValueTypes = 13;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
 [[noreturn]] void fail(const std::string& source, std::size_t offset, const std::string& message) {
@@ -24,12 +24,12 @@ constexpr std::string_view kAlignmentKey = "general.alignment";
 
 /// Bytes of a value of fixed size; 0 for strings and arrays.
 std::size_t size_of(GgufType type) {
-  constexpr std::array<std::size_t, kTypes> kSizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+  constexpr std::array<std::size_t, kValueTypes> kSizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   return kSizes[static_cast<std::size_t>(type)];
 }
 
 const char* name_of(GgufType type) {
-  constexpr std::array<const char*, kTypes> kNames{
+  constexpr std::array<const char*, kValueTypes> kNames{
       "uint8",   "int8",   "uint16", "int16",  "uint32", "int32",  "float32",
       "boolean", "string", "array",  "uint64", "int64",  "float64"};
   return kNames[static_cast<std::size_t>(type)];
@@ -147,7 +147,7 @@ class GgufFile::Reader {
   GgufType type() {
     const std::size_t from = at_;
     const std::uint32_t value = uint32("the type of a value");
-    if (value >= kTypes) refuse(from, "unknown type of value " + std::to_string(value));
+    if (value >= kValueTypes) refuse(from, "unknown type of value " + std::to_string(value));
     return static_cast<GgufType>(value);
   }
 
