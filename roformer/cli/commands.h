@@ -19,5 +19,7 @@ void add_fill_mask(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_similar(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_evaluate(CLI::App& app);
+void add_finetune(CLI::App& app);
 
 }  // namespace rotary::roformer::cli

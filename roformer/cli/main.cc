@@ -8,6 +8,8 @@
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  roformer finetune model/ train.tsv -o run/     learn a task
+  roformer evaluate model/ held_out.txt          loss and accuracy, by length
   roformer verify model/ reference.json          is it the same model as elsewhere?
   roformer convert bert-base-chinese/ rope/      a model with a table of positions, turned to RoPE
   roformer fill-mask model/ "今天[MASK]很好"       what may stand there
@@ -26,6 +28,7 @@ int main(int argc, char** argv) {
       {.name = "roformer",
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,
-       .verbs = {add_verify, add_convert, add_fill_mask, add_embed, add_similar, add_generate}},
+       .verbs = {add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask, add_embed,
+                 add_similar, add_generate}},
       argc, argv);
 }

@@ -36,12 +36,25 @@ TokenizerKind kind_of(const TextOptions& options, bool has_dictionary) {
   return has_dictionary ? TokenizerKind::kRoFormer : TokenizerKind::kBert;
 }
 
-std::unique_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
-  TokenizerOptions found;
-  found.dictionary = find_file(options, options.dictionary, "dict.txt");
-  found.kind = kind_of(options, !found.dictionary.empty());
+}  // namespace
+
+TextFiles find_text_files(const TextOptions& options) {
+  return {.vocabulary = find_file(options, options.vocabulary, "vocab.txt"),
+          .dictionary = find_file(options, options.dictionary, "dict.txt")};
+}
+
+void copy_text_files(const TextFiles& files, const fs::path& folder) {
+  constexpr auto kReplace = fs::copy_options::overwrite_existing;
+  if (!files.vocabulary.empty()) fs::copy_file(files.vocabulary, folder / "vocab.txt", kReplace);
+  if (!files.dictionary.empty()) fs::copy_file(files.dictionary, folder / "dict.txt", kReplace);
+}
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
+  const TextFiles files = find_text_files(options);
+  TokenizerOptions found{.dictionary = files.dictionary};
+  found.kind = kind_of(options, !files.dictionary.empty());
   if (found.kind != TokenizerKind::kByte) {
-    found.vocabulary = find_file(options, options.vocabulary, "vocab.txt");
+    found.vocabulary = files.vocabulary;
     if (found.vocabulary.empty()) {
       throw UsageError("there is no vocab.txt with the model: name one with --vocab");
     }
@@ -51,8 +64,6 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
   }
   return load_tokenizer(found);
 }
-
-}  // namespace
 
 void add_text_options(CLI::App& verb, TextOptions& options) {
   verb.add_option("CHECKPOINT", options.checkpoint, "A folder or a .safetensors file")

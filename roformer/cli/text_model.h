@@ -5,6 +5,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,21 @@ struct TextOptions {
 /// CHECKPOINT, --vocab, --dict, --tokenizer and --max-length.
 void add_text_options(CLI::App& verb, TextOptions& options);
 
+/// Where the tokeniser's files lie; empty where there are none.
+struct TextFiles {
+  std::filesystem::path vocabulary;
+  std::filesystem::path dictionary;
+};
+/// Those that were named, or those that lie with the model.
+TextFiles find_text_files(const TextOptions& options);
+/// As vocab.txt and dict.txt: what a model needs to be used from there.
+void copy_text_files(const TextFiles& files, const std::filesystem::path& folder);
+/// Throws UsageError where a file is not to be found.
+std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options);
+
 struct TextModel {
   Model model;
-  std::unique_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
 };
 /// `task`: of the model that is wanted, where it is another than the file's. Throws UsageError
 /// where a file of the tokeniser is not to be found, IoError where vocabulary and model do not fit.

@@ -20,10 +20,6 @@ namespace {
   throw std::invalid_argument("[BatchStream] " + message);
 }
 
-std::int64_t framing_tokens(Framing framing) noexcept {
-  return framing == Framing::kClsSep ? 2 : framing == Framing::kSep ? 1 : 0;
-}
-
 void check(const BatchOptions& options) {
   const std::int64_t least = framing_tokens(options.framing) + 1;
   if (options.rows < 1) refuse("rows must be positive, got " + std::to_string(options.rows));
@@ -89,13 +85,14 @@ void BatchStream::append_part() {
   const std::size_t count = std::min(room, document_.size() - used_);
   const auto frame = [&](std::int32_t id) {
     row_.ids.push_back(id);
-    row_.words.push_back(0);
+    row_.places.push_back(MaskPlace::kNever);
   };
   row_.begins.push_back(static_cast<std::int32_t>(row_.ids.size()));
   if (options_.framing == Framing::kClsSep) frame(special_.cls);
   for (std::size_t i = 0; i < count; ++i) {
     row_.ids.push_back(document_.ids[used_ + i]);
-    row_.words.push_back(i == 0 || document_.begins[used_ + i] != 0 ? 2 : 1);
+    row_.places.push_back(i == 0 || document_.begins[used_ + i] != 0 ? MaskPlace::kWordBegin
+                                                                     : MaskPlace::kWithin);
   }
   if (options_.framing != Framing::kNone) frame(special_.sep);
   used_ += count;
@@ -106,7 +103,7 @@ bool BatchStream::next_row() {
   const auto length = static_cast<std::size_t>(options_.length);
   const auto least = static_cast<std::size_t>(framing_tokens(options_.framing)) + 1;
   row_.ids.clear();
-  row_.words.clear();
+  row_.places.clear();
   row_.begins.clear();
   do {
     if (used_ == document_.size() && !next_document()) {
@@ -125,7 +122,7 @@ void BatchStream::end_row() {
   row_.length = static_cast<std::int64_t>(row_.ids.size());
   if (row_.ids.size() < length) row_.begins.push_back(static_cast<std::int32_t>(row_.length));
   row_.ids.resize(length, special_.pad);
-  row_.words.resize(length, 0);
+  row_.places.resize(length, MaskPlace::kNever);
 }
 
 bool BatchStream::next(Batch& batch) {
@@ -170,24 +167,9 @@ void BatchStream::give_row(Batch& batch, std::int64_t row) const {
 }
 
 void BatchStream::mask(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const {
-  const Masking& masking = options_.masking;
   Random random(options_.seed, number);
-  bool chosen = false;
-  for (std::size_t i = 0; i < row_.ids.size(); ++i) {
-    labels[i] = kIgnore;
-    if (row_.words[i] == 0) continue;
-    if (row_.words[i] == 2 || masking.unit == MaskUnit::kToken) {
-      chosen = random.uniform() < masking.rate;
-    }
-    if (!chosen) continue;
-    labels[i] = ids[i];
-    const double share = random.uniform();
-    if (share < masking.mask_share) {
-      ids[i] = special_.mask;
-    } else if (share < masking.mask_share + masking.random_share) {
-      ids[i] = vocabulary_size_ > 1 ? 1 + random.below(vocabulary_size_ - 1) : 0;
-    }
-  }
+  mask_tokens(options_.masking, special_.mask, vocabulary_size_, random, row_.places,
+              {ids, row_.ids.size()}, {labels, row_.ids.size()});
 }
 
 void BatchStream::shift(std::int64_t* labels) const {

@@ -25,6 +25,7 @@
 
 #include "roformer/data/batch.h"
 #include "roformer/data/document_stream.h"
+#include "roformer/data/masking.h"
 #include "roformer/data/token_document.h"
 #include "roformer/text/vocabulary.h"
 
@@ -35,20 +36,13 @@ namespace rotary::roformer {
 enum class Packing : std::uint8_t { kPacked, kPadded };
 /// What is put around each part of a document.
 enum class Framing : std::uint8_t { kClsSep, kSep, kNone };
+constexpr std::int64_t framing_tokens(Framing framing) noexcept {
+  return framing == Framing::kClsSep ? 2 : framing == Framing::kSep ? 1 : 0;
+}
 enum class Objective : std::uint8_t { kMasked, kCausal, kNone };
 /// What becomes of rows that do not fill a batch of every rank at the end of the documents: they
 /// are left out, or the batch is filled with rows of padding.
 enum class LastBatch : std::uint8_t { kDrop, kFill };
-enum class MaskUnit : std::uint8_t { kWord, kToken };
-
-/// Of the words (or tokens) `rate` are chosen. Each token of them becomes [MASK], stays, or becomes
-/// any token but the first of the vocabulary, in RoFormer's own shares.
-struct Masking {
-  double rate = 0.15;
-  double mask_share = 0.8;
-  double random_share = 0.1;
-  MaskUnit unit = MaskUnit::kWord;
-};
 
 struct BatchOptions {
   /// Of this rank.
@@ -85,8 +79,7 @@ class BatchStream {
  private:
   struct Row {
     std::vector<std::int32_t> ids;
-    /// 0: not to be masked; 1: within a word; 2: the first of a word.
-    std::vector<std::uint8_t> words;
+    std::vector<MaskPlace> places;
     /// Where sequences begin.
     std::vector<std::int32_t> begins;
     std::int64_t length = 0;

@@ -1,0 +1,286 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// roformer evaluate: how good a model is.
+#include <ATen/Functions.h>
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "roformer/cli/commands.h"
+#include "roformer/cli/task_options.h"
+#include "roformer/cli/text_model.h"
+#include "roformer/data/token_cache.h"
+#include "roformer/tasks/answers.h"
+#include "roformer/tasks/labels.h"
+#include "roformer/tasks/language.h"
+#include "rotary/error.h"
+#include "tools/terminal.h"
+
+namespace rotary::roformer::cli {
+namespace {
+
+struct EvaluateOptions {
+  TextOptions text;
+  ComputeOptions compute;
+  ExampleOptions examples;
+  std::vector<std::string> data;
+  std::vector<std::int64_t> lengths;
+  std::int64_t train_length = 0;
+  std::size_t tokens = 200000;
+  std::int64_t batch_tokens = 8192;
+  std::string texts = "long";
+  std::string framing = "cls-sep";
+  double mask_rate = 0.15;
+  std::string mask_unit = "word";
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+constexpr const char* kEvaluateFooter =
+    R"(A masked or causal LM is asked for the tokens of texts: loss (nats a token), perplexity and
+accuracy, for each length that it may read at once. Every length is asked for the same tokens of the
+same texts, so that what differs is the context alone. Texts are documents parted by blank lines
+(--format lines: one a line; jsonl: the field of --text), or a token cache.
+
+A model of classes or pairs is given a table with a line of names (.tsv), or lines of JSON (.jsonl):
+accuracy, loss, F1, and each class. With --format triples, lines of {"A", "B", "C"}: how often the
+nearer document of two has the higher score; models that were not tuned are judged by the cosine of
+the documents' vectors.
+
+Examples:
+  roformer evaluate model/ held_out.txt --lengths 128,512,2048
+  roformer evaluate model/ held_out.txt --train-length 512      from a quarter of it up to 8 times
+  roformer evaluate tuned/ test.tsv --json
+  roformer evaluate tuned/ scm.jsonl --format triples --max-length 1024)";
+
+using OrderedJson = nlohmann::ordered_json;
+
+// ---- Language models ----------------------------------------------------------------------------
+
+std::vector<std::int64_t> lengths_of(const EvaluateOptions& options, const Config& config) {
+  if (!options.lengths.empty()) return options.lengths;
+  const std::int64_t trained =
+      options.train_length > 0 ? options.train_length : config.max_position_embeddings;
+  std::vector<std::int64_t> lengths;
+  for (const std::int64_t quarters : {1, 2, 4, 8, 16, 32}) {
+    if (trained * quarters / 4 > 3) lengths.push_back(trained * quarters / 4);
+  }
+  return lengths;
+}
+
+Masking masking_of(const EvaluateOptions& options) {
+  return {.rate = options.mask_rate,
+          .unit = options.mask_unit == "word" ? MaskUnit::kWord : MaskUnit::kToken};
+}
+
+Framing framing_of(const EvaluateOptions& options) {
+  return options.framing == "cls-sep" ? Framing::kClsSep
+         : options.framing == "sep"   ? Framing::kSep
+                                      : Framing::kNone;
+}
+
+std::unique_ptr<DocumentStream> open_documents(const EvaluateOptions& options,
+                                               std::shared_ptr<const Tokenizer> tokenizer) {
+  const StreamOptions once{.order = Order::kInOrder, .epochs = 1};
+  if (std::filesystem::path(options.data.front()).extension() == ".tokens") {
+    auto cache = std::make_shared<const TokenCache>(options.data.front());
+    cache->check_tokenizer(*tokenizer);
+    return open_stream(std::move(cache), once);
+  }
+  Corpus corpus{.files = {options.data.begin(), options.data.end()}};
+  if (options.examples.format == "lines") corpus.format = DocumentFormat::kLines;
+  if (options.examples.format == "jsonl") {
+    corpus.format = DocumentFormat::kJsonl;
+    corpus.field = options.examples.columns.first;
+  }
+  const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+  return open_text_stream(std::move(corpus), std::move(tokenizer),
+                          {.stream = once, .block = 64, .threads = threads});
+}
+
+std::vector<TokenDocument> read_texts(const EvaluateOptions& options,
+                                      std::shared_ptr<const Tokenizer> tokenizer,
+                                      std::int64_t longest) {
+  const Vocabulary& vocabulary = tokenizer->vocabulary();
+  const std::int64_t tokens = longest - framing_tokens(framing_of(options));
+  if (tokens < 1) throw UsageError(fmt::format("a length of {} leaves no room", longest));
+  const auto texts =
+      take_texts(*open_documents(options, tokenizer), vocabulary,
+                 {.tokens = static_cast<std::size_t>(tokens),
+                  .most = options.tokens,
+                  .choice = options.texts == "joined" ? TextChoice::kJoined : TextChoice::kLong});
+  if (texts.empty()) {
+    throw IoError(options.data.front(), IoError::kNoOffset,
+                  fmt::format("no document has {} tokens: name shorter --lengths, or lay documents "
+                              "end to end with --texts joined",
+                              tokens));
+  }
+  return texts;
+}
+
+OrderedJson score_json(const LanguageScore& score) {
+  return {{"length", score.length},
+          {"tokens", score.tokens},
+          {"loss", score.loss},
+          {"perplexity", score.perplexity()},
+          {"accuracy", score.accuracy}};
+}
+
+void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
+  const std::vector<std::int64_t> lengths = lengths_of(options, text.model->config());
+  const std::int64_t longest = *std::ranges::max_element(lengths);
+  const auto texts = read_texts(options, text.tokenizer, longest);
+  OrderedJson json = {{"architecture", architecture_of(text.model->config().task)},
+                      {"texts", texts.size()},
+                      {"tokens_of_a_text", texts.front().size()},
+                      {"lengths", OrderedJson::array()}};
+  if (!options.json) {
+    rotary::cli::print_out(fmt::format("{} texts of {} tokens\n\n{:>7} {:>9} {:>8} {:>11} {:>9}\n",
+                                       texts.size(), texts.front().size(), "length", "guessed",
+                                       "loss", "perplexity", "accuracy"));
+  }
+  for (const std::int64_t length : lengths) {
+    const LanguageScore score = score_language(*text.model, text.tokenizer->vocabulary(), texts,
+                                               {.length = length,
+                                                .framing = framing_of(options),
+                                                .masking = masking_of(options),
+                                                .seed = options.seed,
+                                                .batch_tokens = options.batch_tokens});
+    json["lengths"].push_back(score_json(score));
+    if (options.json) continue;
+    rotary::cli::print_out(fmt::format("{:>7} {:>9} {:>8.4f} {:>11.3f} {:>7.2f} %\n", length,
+                                       score.tokens, score.loss, score.perplexity(),
+                                       100 * score.accuracy));
+  }
+  if (options.json) print_json(json);
+}
+
+// ---- Classes and triples ------------------------------------------------------------------------
+
+AnswerOptions answer_options(const EvaluateOptions& options) {
+  const std::size_t length = options.text.max_length == 0 ? 512 : options.text.max_length;
+  return {
+      .max_length = length,
+      .pair_types = pair_types_of(options.examples),
+      .rows = std::max<std::int64_t>(1, options.batch_tokens / static_cast<std::int64_t>(length))};
+}
+
+void evaluate_classes(const EvaluateOptions& options, const TextModel& text) {
+  const auto names = label_names(text.model->config());
+  const auto set = std::make_shared<const ExampleSet>(
+      read_examples(options.data.front(), options.examples, names));
+  const ClassScore score = score_classes(*text.model, set, text.tokenizer, answer_options(options));
+  OrderedJson json = {{"examples", score.examples()},
+                      {"accuracy", score.accuracy()},
+                      {"loss", score.loss},
+                      {"macro_f1", score.macro_f1()},
+                      {"classes", OrderedJson::array()}};
+  std::string table = fmt::format(
+      "{} examples: accuracy {:.2f} %, loss {:.4f}, macro F1 {:.4f}\n\n"
+      "{:>9} {:>9} {:>9}  class\n",
+      score.examples(), 100 * score.accuracy(), score.loss, score.macro_f1(), "examples",
+      "precision", "recall");
+  for (std::size_t i = 0; i < set->labels.size(); ++i) {
+    std::int64_t examples = 0;
+    for (const std::int64_t count : score.table[i]) examples += count;
+    json["classes"].push_back({{"label", set->labels[i]},
+                               {"examples", examples},
+                               {"precision", score.precision(i)},
+                               {"recall", score.recall(i)}});
+    table += fmt::format("{:>9} {:>9.4f} {:>9.4f}  {}\n", examples, score.precision(i),
+                         score.recall(i), rotary::cli::printable(set->labels[i]));
+  }
+  if (options.json) return print_json(json);
+  rotary::cli::print_out(table);
+}
+
+void evaluate_triples(const EvaluateOptions& options, const TextModel& text) {
+  const auto triples = read_triples(options.data.front());
+  const TripleScore score =
+      score_triples(*text.model, triples, text.tokenizer, answer_options(options));
+  if (options.json) {
+    return print_json(
+        {{"triples", score.triples}, {"right", score.right}, {"accuracy", score.accuracy()}});
+  }
+  rotary::cli::print_out(
+      fmt::format("{} triples: accuracy {:.2f} %\n", score.triples, 100 * score.accuracy()));
+}
+
+void evaluate(const EvaluateOptions& options) {
+  const at::NoGradGuard no_grad;
+  const at::Device device = device_of(options.compute);
+  const TextModel text = open_text_model(options.text);
+  text.model->to(device, type_of(options.compute));
+  if (are_triples(options.examples)) return evaluate_triples(options, text);
+  switch (text.model->config().task) {
+    case Task::kMaskedLm:
+    case Task::kCausalLm:
+      return evaluate_language(options, text);
+    case Task::kSequenceClassification:
+    case Task::kPairMatching:
+      return evaluate_classes(options, text);
+    default:
+      throw UsageError(options.text.checkpoint + " has nothing to be judged by: " +
+                       std::string(architecture_of(text.model->config().task)));
+  }
+}
+
+void add_language_options(CLI::App& verb, EvaluateOptions& options) {
+  verb.add_option("--lengths", options.lengths, "Tokens of a row, with [CLS] and [SEP]: 128,512")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1 << 24));
+  verb.add_option("--train-length", options.train_length,
+                  "Without --lengths: a quarter of this up to 8 times; else of the model's "
+                  "max_position_embeddings")
+      ->type_name("N")
+      ->check(CLI::Range(8, 1 << 20));
+  verb.add_option("--tokens", options.tokens, "Read that many tokens at most")->type_name("N");
+  verb.add_option("--texts", options.texts,
+                  "long: documents that fill the longest row alone; joined: all, end to end")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"long", "joined"}));
+  verb.add_option("--framing", options.framing, "Around each row: cls-sep, sep or none")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"cls-sep", "sep", "none"}));
+  verb.add_option("--mask-rate", options.mask_rate, "Share of the words that are masked")
+      ->type_name("R")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_option("--mask-unit", options.mask_unit, "word: words are masked whole; or token")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"word", "token"}));
+  verb.add_option("--seed", options.seed, "Of the masks")->type_name("N");
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  auto options = std::make_shared<EvaluateOptions>();
+  CLI::App* verb = app.add_subcommand("evaluate", "Say how good a model is");
+  verb->footer(kEvaluateFooter);
+  add_text_options(*verb, options->text);
+  verb->add_option("DATA", options->data, "Texts, a token cache, or labelled examples")
+      ->required()
+      ->type_name("");
+  verb->add_option("--format", options->examples.format,
+                   "text, lines, jsonl, tsv or triples; else by the model and the file's name")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"text", "lines", "jsonl", "tsv", "triples"}));
+  add_example_options(*verb, options->examples);
+  add_language_options(*verb, *options);
+  verb->add_option("--batch-tokens", options->batch_tokens, "Tokens that the model reads at once")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24));
+  add_compute_options(*verb, options->compute);
+  verb->add_flag("--json", options->json, "Print one line of JSON");
+  verb->callback([options] { evaluate(*options); });
+}
+
+}  // namespace rotary::roformer::cli

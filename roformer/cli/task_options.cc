@@ -1,0 +1,71 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/cli/task_options.h"
+
+#include <ATen/Context.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "roformer/cli/commands.h"
+#include "tools/terminal.h"
+
+namespace rotary::roformer::cli {
+
+void add_compute_options(CLI::App& verb, ComputeOptions& options) {
+  verb.add_option("--device", options.device,
+                  "cpu, cuda or cuda:N; else the GPU where there is one")
+      ->type_name("DEVICE");
+  verb.add_option("--dtype", options.type, "float32 or bfloat16")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+}
+
+at::Device device_of(const ComputeOptions& options) {
+  const bool has_gpu = at::hasCUDA();
+  if (options.device.empty()) return has_gpu ? at::kCUDA : at::kCPU;
+  const bool names_gpu = options.device.starts_with("cuda");
+  if (options.device != "cpu" && !names_gpu) {
+    throw UsageError("--device must be cpu, cuda or cuda:N, got " + options.device);
+  }
+  if (names_gpu && !has_gpu) throw UsageError("there is no GPU that PyTorch can use here");
+  return at::Device(options.device);
+}
+
+at::ScalarType type_of(const ComputeOptions& options) {
+  return options.type == "bfloat16" ? at::kBFloat16 : at::kFloat;
+}
+
+void add_example_options(CLI::App& verb, ExampleOptions& options) {
+  verb.add_option("--label", options.columns.label, "Column or field of the class")
+      ->type_name("NAME");
+  verb.add_option("--text", options.columns.first, "Column or field of the text")
+      ->type_name("NAME");
+  verb.add_option("--second-text", options.columns.second,
+                  "Column or field of the other text of a pair; else there are single texts")
+      ->type_name("NAME");
+  verb.add_flag("--zero-types", options.zero_types,
+                "Token types of the second text are 0, as RoFormer's authors have it");
+}
+
+bool are_triples(const ExampleOptions& options) { return options.format == "triples"; }
+
+PairTypes pair_types_of(const ExampleOptions& options) {
+  return options.zero_types ? PairTypes::kZero : PairTypes::kZeroOne;
+}
+
+ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
+                         std::span<const std::string> labels) {
+  const bool jsonl =
+      options.format.empty() ? path.extension() == ".jsonl" : options.format == "jsonl";
+  return jsonl ? read_jsonl(path, options.columns, labels)
+               : read_tsv(path, options.columns, labels);
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  rotary::cli::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                         "\n");
+}
+
+}  // namespace rotary::roformer::cli

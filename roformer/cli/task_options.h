@@ -1,0 +1,48 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the verbs that read labelled data, and those that may use a GPU, share.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <CLI/App.hpp>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "roformer/data/example_batches.h"
+#include "roformer/data/examples.h"
+
+namespace rotary::roformer::cli {
+
+struct ComputeOptions {
+  std::string device;
+  std::string type = "float32";
+};
+/// --device and --dtype.
+void add_compute_options(CLI::App& verb, ComputeOptions& options);
+/// The one that was named; else the GPU where there is one. Throws UsageError for a GPU that is not
+/// there.
+at::Device device_of(const ComputeOptions& options);
+at::ScalarType type_of(const ComputeOptions& options);
+
+struct ExampleOptions {
+  std::string format;
+  ExampleColumns columns{};
+  bool zero_types = false;
+};
+/// --format, --label, --text, --second-text and --zero-types.
+void add_example_options(CLI::App& verb, ExampleOptions& options);
+bool are_triples(const ExampleOptions& options);
+PairTypes pair_types_of(const ExampleOptions& options);
+/// A table or lines of JSON, by --format or the file's name. `labels` as in read_tsv().
+ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
+                         std::span<const std::string> labels = {});
+
+/// In one line.
+void print_json(const nlohmann::ordered_json& json);
+
+}  // namespace rotary::roformer::cli
