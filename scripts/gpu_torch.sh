@@ -66,7 +66,7 @@ build_all() {
     -DROTARY_BUILD_TOOLS=OFF -DROTARY_BUILD_BENCHMARKS=OFF -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF \
     -DROTARY_INSTALL=OFF "${definitions[@]}" >"$log/configure.log" 2>&1 ||
     { tail -n 30 "$log/configure.log" && echo "gpu_torch.sh: configuring failed" && exit 2; } >&2
-  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target rotary_torch rotary_python >"$log/build.log" 2>&1 ||
+  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target rotary_torch rotary_torch_calls rotary_python >"$log/build.log" 2>&1 ||
     { grep -v '^\[[0-9]*/[0-9]*\] ' "$log/build.log" | tail -n 60 && echo "gpu_torch.sh: building failed" && exit 2; } >&2
 }
 

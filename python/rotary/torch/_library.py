@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sysconfig
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,5 +34,19 @@ def load() -> None:
         ) from error
 
 
+def load_calls() -> Any:
+    """The operators without the way through torch.ops, from beside them. None where they were built
+    without Python, or for another one: torch.ops does the same, in more time."""
+    path = library_path().with_name("_calls" + sysconfig.get_config_var("EXT_SUFFIX"))
+    if not path.is_file():
+        return None
+    spec = importlib.util.spec_from_file_location("rotary.torch._calls", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 load()
 ops = torch.ops.rotary
+calls = load_calls()

@@ -22,31 +22,43 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
+from torch.compiler import is_compiling
 
-from ._library import ops
+from ._library import calls, ops
 from .text import rope_text
 
-_rotate, _rotate_in_place = ops.rotate.default, ops.rotate_.default
-_unrotate, _unrotate_in_place = ops.unrotate.default, ops.unrotate_.default
-_shift, _shift_in_place = ops.shift.default, ops.shift_.default
-_adjoint = ops.adjoint.default
-_rotate_table = ops.rotate_table.default
+
+def operator(name: str) -> Any:
+    """torch.ops.rotary.<name> as a function of a tuple of tensors and all its other arguments. One
+    tensor gives one result, several give a tuple; in place they are what was given."""
+    op = getattr(ops, name).default
+    call = getattr(calls, name, None)
+
+    def through_torch_ops(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+        results = op(tensors, *rest)
+        if results is None:  # in place
+            results = tensors
+        return results[0] if len(tensors) == 1 else tuple(results)
+
+    def at_once(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+        if not is_compiling():
+            results = call(tensors, *rest)
+            if results is not NotImplemented:
+                return results
+        return through_torch_ops(tensors, *rest)
+
+    return through_torch_ops if call is None else at_once
 
 
-def _turn(
-    op: Any,
-    tensors: tuple[Tensor, ...],
-    rope: Any,
-    positions: Tensor | None,
-    cu_seqlens: Tensor | None,
-    first: int,
-    token_dim: int,
-) -> Any:
-    text = rope if isinstance(rope, str) else rope_text(rope)
-    results = op(tensors, text, positions, cu_seqlens, first, token_dim)
-    if results is None:  # in place
-        results = tensors
-    return results[0] if len(tensors) == 1 else tuple(results)
+rotate_all, rotate_all_in_place = operator("rotate"), operator("rotate_")
+unrotate_all, unrotate_all_in_place = operator("unrotate"), operator("unrotate_")
+shift_all, shift_all_in_place = operator("shift"), operator("shift_")
+adjoint_all = operator("adjoint")
+rotate_all_by_table, adjoint_all_by_table = operator("rotate_table"), operator("adjoint_table")
+
+
+def as_text(rope: Any) -> str:
+    return rope if isinstance(rope, str) else rope_text(rope)
 
 
 def rotate(
@@ -58,7 +70,7 @@ def rotate(
     token_dim: int = -3,
 ) -> Any:
     """Rotates into new tensors."""
-    return _turn(_rotate, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return rotate_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def rotate_(
@@ -70,7 +82,7 @@ def rotate_(
     token_dim: int = -3,
 ) -> Any:
     """Rotates in place, and gives back what it was given."""
-    return _turn(_rotate_in_place, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return rotate_all_in_place(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def unrotate(
@@ -82,7 +94,7 @@ def unrotate(
     token_dim: int = -3,
 ) -> Any:
     """The true inverse, scale included."""
-    return _turn(_unrotate, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return unrotate_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def unrotate_(
@@ -94,7 +106,7 @@ def unrotate_(
     token_dim: int = -3,
 ) -> Any:
     """unrotate() in place."""
-    return _turn(_unrotate_in_place, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return unrotate_all_in_place(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def adjoint(
@@ -106,7 +118,7 @@ def adjoint(
     token_dim: int = -3,
 ) -> Any:
     """The transpose: turns the gradient of the output into the gradient of the input."""
-    return _turn(_adjoint, tensors, rope, positions, cu_seqlens, first, token_dim)
+    return adjoint_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def shift(
@@ -119,7 +131,7 @@ def shift(
     """Moves rotated keys by `delta`: those of position p become those of p + delta. A tensor gives
     each token its distance, or ([batch, 1]) each batch row, or with cu_seqlens each sequence."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return _turn(_shift, keys, rope, positions, cu_seqlens, first, token_dim)
+    return shift_all(keys, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def shift_(
@@ -131,7 +143,7 @@ def shift_(
 ) -> Any:
     """shift() in place."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return _turn(_shift_in_place, keys, rope, positions, cu_seqlens, first, token_dim)
+    return shift_all_in_place(keys, as_text(rope), positions, cu_seqlens, first, token_dim)
 
 
 def rotate_by_table(
@@ -139,6 +151,4 @@ def rotate_by_table(
 ) -> Any:
     """By cos and sin that you have: [tokens, columns] or [batch, tokens, columns], one column a
     pair, or two as transformers has it. Only the layout of the head is taken from the rope."""
-    text = rope if isinstance(rope, str) else rope_text(rope)
-    results = _rotate_table(tensors, cos, sin, text, token_dim)
-    return results[0] if len(tensors) == 1 else tuple(results)
+    return rotate_all_by_table(tensors, cos, sin, as_text(rope), token_dim)

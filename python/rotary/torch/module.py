@@ -13,6 +13,7 @@ top of the exact frequencies.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -65,6 +66,8 @@ class RotaryEmbedding(nn.Module):
         options = {"device": device, "dtype": dtype or torch.float32}
         self.learned = nn.Parameter(torch.empty(shapes[learn], **options)) if learn else None
         self.log_scale = nn.Parameter(torch.empty(1, **options)) if learn_scale else None
+        #: Whether there are parameters: to look for one of them takes a module longer.
+        self.learns = learn is not None or learn_scale
         self.reset_parameters()
 
     @classmethod
@@ -120,15 +123,13 @@ class RotaryEmbedding(nn.Module):
         first: int = 0,
     ) -> Any:
         """q and k rotated, or q alone. Positions: see rotary.torch.functional."""
-        where = (positions, cu_seqlens, first)
+        turn = partial(self._turn_learned, "rotate") if self.learns else functional.rotate_all
+        where = (positions, cu_seqlens, first, self.token_dim)
         if k is None:
-            return self._turn("rotate", self.rope, (q,), *where)[0]
+            return turn((q,), self.rope, *where)
         if self.key_rope == self.rope:
-            return tuple(self._turn("rotate", self.rope, (q, k), *where))
-        return (
-            self._turn("rotate", self.rope, (q,), *where)[0],
-            self._turn("rotate", self.key_rope, (k,), *where)[0],
-        )
+            return turn((q, k), self.rope, *where)
+        return turn((q,), self.rope, *where), turn((k,), self.key_rope, *where)
 
     def unrotate(
         self,
@@ -138,8 +139,8 @@ class RotaryEmbedding(nn.Module):
         first: int = 0,
     ) -> Any:
         """The true inverse of q alone."""
-        results = self._turn("unrotate", self.rope, tensors, positions, cu_seqlens, first)
-        return results[0] if len(tensors) == 1 else tuple(results)
+        turn = partial(self._turn_learned, "unrotate") if self.learns else functional.unrotate_all
+        return turn(tensors, self.rope, positions, cu_seqlens, first, self.token_dim)
 
     def shift(self, *keys: Tensor, delta: int | Tensor, cu_seqlens: Tensor | None = None) -> Any:
         """Moves rotated keys by `delta`. Not for learned frequencies."""
@@ -167,25 +168,14 @@ class RotaryEmbedding(nn.Module):
         )
 
     def _refuse_learned(self, function: str) -> None:
-        if self.learned is not None or self.log_scale is not None:
+        if self.learns:
             raise ValueError(f"[{function}] not for a rope with learned parameters")
 
-    def _turn(
-        self,
-        turn: str,
-        rope: str,
-        tensors: tuple[Tensor, ...],
-        positions: Tensor | None,
-        cu_seqlens: Tensor | None,
-        first: int,
-    ) -> Any:
-        where = (positions, cu_seqlens, first, self.token_dim)
-        if self.learned is None and self.log_scale is None:
-            op = ops.rotate if turn == "rotate" else ops.unrotate
-            return op.default(tensors, rope, *where)
-        return ops.rotate_learned.default(
+    def _turn_learned(self, turn: str, tensors: tuple[Tensor, ...], rope: str, *where: Any) -> Any:
+        results = ops.rotate_learned.default(
             tensors, rope, self.frequencies(), self._scale(), *where, turn
         )
+        return results[0] if len(tensors) == 1 else tuple(results)
 
     def _scale(self) -> Tensor | None:
         if self.log_scale is None:

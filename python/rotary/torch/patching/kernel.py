@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .._library import ops
+from ..functional import adjoint_all_by_table, rotate_all_by_table
 from .shapes import Behaviour, Signature
 
 
@@ -33,13 +33,12 @@ def _columns(table: Tensor, behaviour: Behaviour) -> Tensor:
 
 def rotate(
     behaviour: Behaviour, tensors: list[Tensor], cos: Tensor, sin: Tensor, token_dim: int
-) -> list[Tensor]:
-    """All tensors in one call, for gradients too."""
-    op = ops.rotate_table if behaviour.turn == "forwards" else ops.adjoint_table
+) -> Any:
+    """All tensors in one call, for gradients too: one result, or a tuple of several."""
+    turn = rotate_all_by_table if behaviour.turn == "forwards" else adjoint_all_by_table
     text = _layout(behaviour, tensors[0].shape[-1], behaviour.pairs(cos.shape[-1]))
     cos, sin = _columns(cos, behaviour), _columns(sin, behaviour)
-    results: list[Tensor] = op.default(tensors, cos, sin, text, token_dim)
-    return results
+    return turn(tuple(tensors), cos, sin, text, token_dim)
 
 
 def _token_dim(cos: Tensor, unsqueeze_dim: int | None, otherwise: int) -> int | None:
@@ -109,8 +108,7 @@ def stand_in(
         if behaviour.tokens == "last" and token_dim is not None:
             cos, sin = _with_rows_before(cos, sin, tensors[0], token_dim)
         if token_dim is not None and _fits(tensors, cos, token_dim):
-            results = rotate(behaviour, tensors, cos, sin, token_dim)
-            return tuple(results) if len(results) > 1 else results[0]
+            return rotate(behaviour, tensors, cos, sin, token_dim)
         results = original(*args, **kwargs)
         if isinstance(results, tuple):
             return tuple(y.to(x.dtype) for x, y in zip(tensors, results, strict=True))
