@@ -24,7 +24,9 @@ def distance(a: Tensor, b: Tensor) -> float:
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("sizes", [(16, 7), (64, 64), (128, 128)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(16, 7), (64, 64), (128, 128), (64, 80), (80, 64), (64, 272), (272, 64)], ids=str
+)
 def test_product(sizes: tuple[int, int], direction: str, dtype: torch.dtype, device: str) -> None:
     features, values = sizes
     wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -113,6 +115,66 @@ def test_gradient_over_chunks(device: str) -> None:
     got = torch.autograd.grad(OPS.linear_product(x, y, w, scale), [*inputs, scale], g)
     for a, b in zip(got, wanted, strict=True):
         assert distance(a, b) < 1e-12
+
+
+def favor_inputs(device: str, dtype: torch.dtype, tokens: int = 70) -> list[Tensor]:
+    """q, k, a projection and the keys that are there."""
+    q, k = (torch.randn(2, 3, tokens, 64, device=device, dtype=dtype) for _ in range(2))
+    w = OPS.orthogonal_features(48, 64, generator=torch.Generator().manual_seed(1)).to(device)
+    return [q, k, w, torch.rand(2, tokens, device=device) > 0.2]
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_favor(dtype: torch.dtype, device: str) -> None:
+    """Features, their dots, and gradients, of what is computed from the same numbers in float64."""
+    for tokens in (1, 64, 65, 200):
+        q, k, w, seen = favor_inputs(device, dtype, tokens)
+        for padding in (None, seen):
+            results, grads = [], []
+            for x, y in ((q, k), (q.double(), k.double())):
+                pair = [t.clone().requires_grad_() for t in (x, y)]
+                c, e, dots, _ = OPS.favor(*pair, w, padding)
+                weights = [torch.linspace(0.5, 1, t.numel(), device=device) for t in (c, e, dots)]
+                loss = sum(
+                    (t.double().flatten() * g).sum() / (1 + t.detach().double().abs().mean())
+                    for t, g in zip((c, e, dots), weights, strict=True)
+                )
+                results.append((c, e, dots))
+                grads.append(torch.autograd.grad(loss, pair))
+            for a, b in zip((*results[0], *grads[0]), (*results[1], *grads[1]), strict=True):
+                assert distance(a, b) < 2 * TOLERANCE[dtype]
+            if padding is not None:
+                assert not results[0][1].transpose(1, 2)[~padding].any()
+
+
+def favor_by_hand(q: Tensor, k: Tensor, w: Tensor, seen: Tensor) -> tuple[Tensor, ...]:
+    def phi(x: Tensor, stabilised: bool) -> Tensor:
+        x = x / x.shape[-1] ** 0.25
+        h = x @ w.double().T
+        c = h.detach().amax(-1, keepdim=True) if stabilised else 0.0
+        return ((h - x.square().sum(-1, keepdim=True) / 2 - c).exp() + 1e-4) / len(w) ** 0.5
+
+    c, e = phi(q, True), phi(k, False) * seen[:, None, :, None]
+    return c, e, (c * e.cumsum(2)).sum(-1)
+
+
+def test_derivatives_of_favor(device: str) -> None:
+    """Of first and second order. The stabiliser is a constant to them, so differences will not do."""
+    q, k = small(2, 2, 5, 4, device=device), small(2, 2, 5, 4, device=device)
+    w = torch.randn(16, 4, device=device)
+    seen = torch.tensor([[True, True, False, True, True], [False, True, True, True, True]])
+    seen = seen.to(device)
+
+    def derivatives(results: tuple[Tensor, ...]) -> list[Tensor]:
+        loss = sum((x * torch.arange(x.numel()).view_as(x).to(x).cos()).sum() for x in results)
+        first = torch.autograd.grad(loss, (q, k), create_graph=True)
+        second = torch.autograd.grad(sum(x.square().sum() for x in first), (q, k))
+        return [*results, *first, *second]
+
+    ours = derivatives(OPS.favor(q, k, w, seen)[:3])
+    for a, b in zip(ours, derivatives(favor_by_hand(q, k, w, seen)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+    torch.library.opcheck(OPS.favor, (q, k, w, seen))
 
 
 def test_what_does_not_fit_is_refused() -> None:

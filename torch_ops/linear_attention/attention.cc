@@ -30,6 +30,7 @@ constexpr double kLeastDenominator = 1e-6;
 struct Terms {
   at::Tensor a, b, v;
   at::Tensor c, e;       // the same as a and b, or without rotation
+  at::Tensor dots;       // c_i . sum_j e_j, where the map has summed it
   OptionalTensor seen;   // [batch, 1, keys], wide: 1 where there is a key; absent: everywhere
   bool one = false;      // kCosine
   bool guarded = false;  // kRotated: the sum of a_i . b_j divides, guarded by that of c_i . e_j
@@ -65,8 +66,26 @@ std::pair<at::Tensor, at::Tensor> turn(const LinearAttendOptions& o, const at::T
   return {turned(o, {q}, o.positions)[0], turned(o, {k}, o.key_positions)[0]};
 }
 
+enum class Purpose { kWhole, kState };
+
+/// c = phi(q) and e = phi(k), and dots where one operator has all three.
+void map_features(Terms& t, const at::Tensor& q, const at::Tensor& k, const LinearAttendOptions& o,
+                  Purpose purpose) {
+  if (o.feature_map == FeatureMap::kFavor && o.causal && !o.cu_seqlens.has_value() &&
+      purpose == Purpose::kWhole && !o.projection->requires_grad()) {
+    const Favor favor = call_favor(q, with_heads(k, q.sym_size(1)), *o.projection, o.padding);
+    t.c = favor.queries;
+    t.e = favor.keys;
+    t.dots = favor.dots;
+    return;
+  }
+  t.c = feature_map(q, Side::kQuery, o);
+  t.e = feature_map(k, Side::kKey, o);
+  if (o.padding.has_value()) t.e = at::where(o.padding->unsqueeze(1).unsqueeze(-1), t.e, 0);
+}
+
 Terms make_terms(const at::Tensor& q, const at::Tensor& all_keys, const at::Tensor& v,
-                 const LinearAttendOptions& o) {
+                 const LinearAttendOptions& o, Purpose purpose) {
   Terms t;
   OptionalTensor sees;  // [batch, 1, keys, 1]
   if (o.padding.has_value()) {
@@ -86,14 +105,14 @@ Terms make_terms(const at::Tensor& q, const at::Tensor& all_keys, const at::Tens
     }
     case LinearVariant::kBefore: {
       const auto [rq, rk] = turn(o, q, k);
-      t.a = t.c = feature_map(rq, Side::kQuery, o);
-      t.b = t.e = masked(feature_map(rk, Side::kKey, o));
+      map_features(t, rq, rk, o, purpose);
+      t.a = t.c;
+      t.b = t.e;
       break;
     }
     case LinearVariant::kNumerator:
     case LinearVariant::kRotated:
-      t.c = feature_map(q, Side::kQuery, o);
-      t.e = masked(feature_map(k, Side::kKey, o));
+      map_features(t, q, k, o, purpose);
       std::tie(t.a, t.b) = turn(o, t.c, t.e);
       t.guarded = o.variant == LinearVariant::kRotated;
       break;
@@ -129,11 +148,12 @@ struct Before {
 /// 1 / the denominator.
 at::Tensor reciprocals(const Terms& t, double guard, Direction direction,
                        const std::optional<Before>& before) {
-  at::Tensor sum = dots(t.divides_a(), t.divides_b(), direction);
+  const bool summed = t.dots.defined();
+  at::Tensor sum = summed && !t.guarded ? t.dots : dots(t.divides_a(), t.divides_b(), direction);
   if (t.one) sum = sum + counts(t, direction);
   if (before) sum = sum + before->divides;
   if (!t.guarded) return sum.clamp_min(kLeastDenominator).reciprocal();
-  at::Tensor least = dots(t.c, t.e, direction);
+  at::Tensor least = summed ? t.dots : dots(t.c, t.e, direction);
   if (before) least = least + before->guard;
   least = (guard * least).clamp_min(kLeastDenominator);
   const at::Tensor signed_least = at::where(sum < 0, -least, least);
@@ -232,7 +252,8 @@ Before before_of(const Terms& t, const at::Tensor& sums) {
 at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const LinearAttendOptions& options) {
   check_linear_attend(q, k, v, options);
-  const Terms terms = make_terms(q, k, v, options);
+  Terms terms = make_terms(q, k, v, options, Purpose::kWhole);
+  if (terms.dots.defined()) terms.c = terms.e = at::Tensor();  // large, and not needed any more
   const Direction direction = options.causal ? Direction::kCausal : Direction::kAll;
   const at::Tensor out = options.cu_seqlens ? run_packed(terms, options, direction)
                                             : run(terms, options.guard, direction);
@@ -243,7 +264,7 @@ Stepped linear_attend_step(const at::Tensor& q, const at::Tensor& k, const at::T
                            const Sums& sums, const LinearAttendOptions& options) {
   check_linear_attend(q, k, v, options);
   check_sums(q, k, v, sums, options);
-  const Terms t = make_terms(q, k, v, options);
+  const Terms t = make_terms(q, k, v, options, Purpose::kState);
   std::optional<Before> before;
   if (sums.kv.defined()) before = before_of(t, sums.k);
   at::Tensor scale;

@@ -18,25 +18,40 @@ namespace {
 
 constexpr double kFavorEpsilon = 1e-4;  // of the authors' code
 
+double root_of(const at::Tensor& products) {
+  return std::pow(static_cast<double>(products.size(-1)), -0.5);
+}
+
 at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
-  const at::ScalarType wide = wide_type(x.scalar_type());
-  const at::Tensor w = options.projection->to(wide);
-  const double head_dim = static_cast<double>(w.size(1));
-  const at::Tensor scaled = x.to(wide) * std::pow(head_dim, -0.25);
-  const at::Tensor projected = at::matmul(scaled, w.transpose(0, 1));
-  at::Tensor exponents = projected - scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
-  if (side == Side::kQuery) {
-    exponents = exponents - projected.detach().amax({-1}, /*keepdim=*/true);
-  } else if (!options.causal) {
-    exponents = exponents - projected.detach().amax({-2, -1}, /*keepdim=*/true);
-  }
-  const at::Tensor features =
-      (exponents.exp() + kFavorEpsilon) * std::pow(static_cast<double>(w.size(0)), -0.5);
-  // Exponents of keys may leave the range of float16.
-  return x.scalar_type() == at::kHalf ? features : features.to(x.scalar_type());
+  const Projected p(x, *options.projection);
+  const at::Tensor constant = p.products.detach();
+  if (side == Side::kQuery) return p.features(constant.amax({-1}, true), x.scalar_type());
+  if (options.causal) return p.features(std::nullopt, x.scalar_type());
+  return p.features(constant.amax({-2, -1}, /*keepdim=*/true), x.scalar_type());
 }
 
 }  // namespace
+
+double favor_shrink(const at::Tensor& projection) {
+  return std::pow(static_cast<double>(projection.size(1)), -0.25);
+}
+
+Projected::Projected(const at::Tensor& x, const at::Tensor& projection) {
+  const at::ScalarType wide = wide_type(x.scalar_type());
+  scaled = x.to(wide) * favor_shrink(projection);
+  products = at::matmul(scaled, projection.to(wide).transpose(0, 1));
+  half_square = scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
+}
+
+at::Tensor Projected::exponentials(const std::optional<at::Tensor>& c) const {
+  const at::Tensor exponents = products - (c.has_value() ? half_square + *c : half_square);
+  return exponents.exp() * root_of(products);
+}
+
+at::Tensor Projected::features(const std::optional<at::Tensor>& c, at::ScalarType type) const {
+  const at::Tensor result = exponentials(c) + kFavorEpsilon * root_of(products);
+  return type == at::kHalf ? result : result.to(type);
+}
 
 at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
   switch (options.feature_map) {

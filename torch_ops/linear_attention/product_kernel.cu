@@ -1,23 +1,45 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// linear_product on tensor cores, for 16-bit tensors of D features and D values. A block of D / 16
-// warps goes through one segment in tiles of D tokens and holds the state sum y_j w_j^T in
-// registers, in float. For every tile:
+// linear_product on tensor cores, for 16-bit tensors. A block of D / 16 warps goes through one
+// segment in tiles of D tokens and holds the state sum y_j w_j^T, D x D, in registers, in float. For
+// every tile:
 //
 //   scores = X Y^T, where j comes after i: 0     out = scores W + X state     state += Y^T W
 //
-// Each warp has 16 rows of scores and out, and 16 rows (features) of the state.
+// Each warp has 16 rows of scores and out, and 16 rows (features) of the state. Values beyond D are
+// the work of other blocks; product_of_wide_kernel.cu has more features.
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "linear_attention/sums_cuda.h"
 #include "linear_attention/tiles.cuh"
 
 namespace rotary::torch::cuda {
 namespace {
+
+/// D features and D values of all, or those that are left of them.
+struct Slice {
+  int feature;  // the first
+  int value;
+  int rows;  // features of it
+  int columns;
+  int values;  // of all
+
+  __device__ Slice(const Widths& widths, int slice, int width) {
+    const int across = (widths.values + width - 1) / width;
+    feature = slice / across * width;
+    value = slice % across * width;
+    rows = widths.features - feature;
+    columns = widths.values - value;
+    values = widths.values;
+  }
+  /// Where an element of its part lies in a state [features, values].
+  __device__ int at(int row, int column) const { return (feature + row) * values + value + column; }
+};
 
 template <typename T, int D>
 struct Work {
@@ -27,13 +49,16 @@ struct Work {
   int row = 16 * warp + lane / 4;  // and row + 8
   int column = 2 * (lane % 4);     // of every eight: and column + 1
 
-  __device__ void add_state(Rows<D>& state, Tile<T, D>& y, Tile<T, D>& w) {
+  /// Of `columns` values; kWhole: of D, known when this is compiled.
+  template <bool kWhole>
+  __device__ void add_state(Rows<D>& state, Tile<T, D, D>& y, Tile<T, D, D>& w, int columns) {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
       std::uint32_t a[4];
       y.left_transposed(a, 16 * warp, 16 * k);
 #pragma unroll
       for (int j = 0; j < kSteps; ++j) {
+        if (!kWhole && 16 * j >= columns) break;
         std::uint32_t b[4];
         w.right(b, 16 * k, 16 * j);
         state.template add<T>(j, a, b);
@@ -41,7 +66,7 @@ struct Work {
     }
   }
 
-  __device__ void scores(Rows<D>& s, Tile<T, D>& x, Tile<T, D>& y, bool reverse) {
+  __device__ void scores(Rows<D>& s, Tile<T, D, D>& x, Tile<T, D, D>& y, bool reverse) {
     s.clear();
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
@@ -65,8 +90,9 @@ struct Work {
     }
   }
 
-  __device__ void outputs(Rows<D>& out, const Rows<D>& s, Tile<T, D>& x, Tile<T, D>& w,
-                          Tile<T, D>& state) {
+  template <bool kWhole>
+  __device__ void outputs(Rows<D>& out, const Rows<D>& s, Tile<T, D, D>& x, Tile<T, D, D>& w,
+                          Tile<T, D, D>& state, int columns) {
     out.clear();
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
@@ -79,6 +105,7 @@ struct Work {
       x.left(from_x, 16 * warp, 16 * k);
 #pragma unroll
       for (int j = 0; j < kSteps; ++j) {
+        if (!kWhole && 16 * j >= columns) break;
         std::uint32_t b[4];
         w.right(b, 16 * k, 16 * j);
         out.template add<T>(j, from_scores, b);
@@ -88,7 +115,7 @@ struct Work {
     }
   }
 
-  __device__ void put(Tile<T, D>& tile, const Rows<D>& rows, float upper, float lower) {
+  __device__ void put(Tile<T, D, D>& tile, const Rows<D>& rows, float upper, float lower) {
 #pragma unroll
     for (int j = 0; j < D / 8; ++j) {
       const int at = 8 * j + column;
@@ -98,12 +125,17 @@ struct Work {
     }
   }
 
-  __device__ void load(Rows<D>& rows, const float* from) {
+  /// The part of a state that `slice` has.
+  __device__ void load(Rows<D>& rows, const float* from, const Slice& slice) {
 #pragma unroll
     for (int j = 0; j < D / 8; ++j) {
       const int at = 8 * j + column;
-      const float2 upper = *reinterpret_cast<const float2*>(from + row * D + at);
-      const float2 lower = *reinterpret_cast<const float2*>(from + (row + 8) * D + at);
+      float2 upper{};
+      float2 lower{};
+      if (at < slice.columns && row < slice.rows) {
+        upper = *reinterpret_cast<const float2*>(from + slice.at(row, at));
+        lower = *reinterpret_cast<const float2*>(from + slice.at(row + 8, at));
+      }
       rows.c[j][0] = upper.x;
       rows.c[j][1] = upper.y;
       rows.c[j][2] = lower.x;
@@ -111,24 +143,27 @@ struct Work {
     }
   }
 
-  __device__ void save(const Rows<D>& rows, float* to) {
+  __device__ void save(const Rows<D>& rows, float* to, const Slice& slice) {
 #pragma unroll
     for (int j = 0; j < D / 8; ++j) {
       const int at = 8 * j + column;
       const float(&c)[4] = rows.c[j];
-      *reinterpret_cast<float2*>(to + row * D + at) = make_float2(c[0], c[1]);
-      *reinterpret_cast<float2*>(to + (row + 8) * D + at) = make_float2(c[2], c[3]);
+      if (at < slice.columns && row < slice.rows) {
+        *reinterpret_cast<float2*>(to + slice.at(row, at)) = make_float2(c[0], c[1]);
+        *reinterpret_cast<float2*>(to + slice.at(row + 8, at)) = make_float2(c[2], c[3]);
+      }
     }
   }
 
-  /// The warp's 16 rows of a tile, to `to` [tokens, D] from row `begin`.
-  __device__ void write(Tile<T, D>& tile, T* to, std::int64_t begin, std::int64_t tokens) {
+  /// The warp's 16 rows of a tile, to `to` [tokens, stride] from row `begin`.
+  __device__ void write(Tile<T, D, D>& tile, T* to, std::int64_t begin, std::int64_t tokens,
+                        std::int64_t stride, int columns) {
     constexpr int kVectors = D / kVector;
     for (int i = lane; i < 16 * kVectors; i += 32) {
       const int r = 16 * warp + i / kVectors;
       const int at = (i % kVectors) * kVector;
-      if (begin + r < tokens) {
-        *reinterpret_cast<uint4*>(to + (begin + r) * D + at) =
+      if (begin + r < tokens && at < columns) {
+        *reinterpret_cast<uint4*>(to + (begin + r) * stride + at) =
             *reinterpret_cast<const uint4*>(tile.at(r, at));
       }
     }
@@ -143,8 +178,8 @@ struct Course {
   int tiles;
   bool reverse;
 
-  __device__ Course(const Segments& s, std::int64_t count, int tile) {
-    segment = blockIdx.x;
+  __device__ Course(const Segments& s, std::int64_t count, int slices, int tile) {
+    segment = blockIdx.x / slices;
     row = segment / count;
     begin = (segment % count) * s.length;
     const std::int64_t end = begin + s.length < s.tokens ? begin + s.length : s.tokens;
@@ -158,20 +193,26 @@ struct Course {
 
 template <typename T, int D>
 struct StatesMemory {
-  Tile<T, D> y[2];
-  Tile<T, D> w[2];
+  Tile<T, D, D> y[2];
+  Tile<T, D, D> w[2];
 };
 
 template <typename T, int D>
 __global__ void __launch_bounds__(2 * D)
-    product_states(const T* y, const T* w, float* states, Segments segments, std::int64_t count) {
+    product_states(const T* y, const T* w, float* states, Segments segments, Widths widths,
+                   std::int64_t count, int slices) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<StatesMemory<T, D>*>(memory);
-  const Course course(segments, count, D);
-  const std::int64_t offset = course.row * segments.tokens * D;
+  const Course course(segments, count, slices, D);
+  const Slice slice(widths, static_cast<int>(blockIdx.x) % slices, D);
+  const std::int64_t tokens = segments.tokens;
+  const std::int64_t first = course.row * tokens;
+  const Source<T> ys{y + first * widths.features + slice.feature, tokens, widths.features,
+                     slice.rows};
+  const Source<T> ws{w + first * widths.values + slice.value, tokens, widths.values, slice.columns};
   const auto fetch = [&](int i) {
-    shared.y[i % 2].fetch(y + offset, course.token(i, D), segments.tokens);
-    shared.w[i % 2].fetch(w + offset, course.token(i, D), segments.tokens);
+    shared.y[i % 2].template fetch<2 * D>(ys, course.token(i, D));
+    shared.w[i % 2].template fetch<2 * D>(ws, course.token(i, D));
     end_of_group();
   };
   Work<T, D> work;
@@ -187,36 +228,47 @@ __global__ void __launch_bounds__(2 * D)
       wait_for_groups<0>();
     }
     __syncthreads();
-    work.add_state(state, shared.y[i % 2], shared.w[i % 2]);
+    if (16 * work.warp >= slice.rows) continue;
+    if (slice.columns >= D) {
+      work.template add_state<true>(state, shared.y[i % 2], shared.w[i % 2], D);
+    } else {
+      work.template add_state<false>(state, shared.y[i % 2], shared.w[i % 2], slice.columns);
+    }
   }
-  work.save(state, states + course.segment * D * D);
+  work.save(state, states + course.segment * widths.features * widths.values, slice);
 }
 
 /// Two sets of tiles where they fit, so that the next are on their way while one is worked on.
 template <typename T, int D>
 struct ProductMemory {
   static constexpr int kSets = D <= 64 ? 2 : 1;
-  Tile<T, D> x[kSets];
-  Tile<T, D> y[kSets];
-  Tile<T, D> w[kSets];
-  Tile<T, D> state;
+  Tile<T, D, D> x[kSets];
+  Tile<T, D, D> y[kSets];
+  Tile<T, D, D> w[kSets];
+  Tile<T, D, D> state;
 };
 
 template <typename T, int D>
 __global__ void __launch_bounds__(2 * D)
     product(const T* x, const T* y, const T* w, const float* scale, const float* states, T* out,
-            Segments segments, std::int64_t count) {
+            Segments segments, Widths widths, std::int64_t count, int slices) {
   extern __shared__ __align__(128) unsigned char memory[];
   using Memory = ProductMemory<T, D>;
   constexpr int kSets = Memory::kSets;
   auto& shared = *reinterpret_cast<Memory*>(memory);
-  const Course course(segments, count, D);
-  const std::int64_t offset = course.row * segments.tokens * D;
+  const Course course(segments, count, slices, D);
+  const Slice slice(widths, static_cast<int>(blockIdx.x) % slices, D);
+  const std::int64_t tokens = segments.tokens;
+  const std::int64_t first = course.row * tokens;
+  const std::int64_t values = first * widths.values + slice.value;
+  const Source<T> xs{x + first * D, tokens, D, D};
+  const Source<T> ys{y + first * D, tokens, D, D};
+  const Source<T> ws{w + values, tokens, widths.values, slice.columns};
   const auto fetch = [&](int i) {
     const std::int64_t token = course.token(i, D);
-    shared.x[i % kSets].fetch(x + offset, token, segments.tokens);
-    shared.y[i % kSets].fetch(y + offset, token, segments.tokens);
-    shared.w[i % kSets].fetch(w + offset, token, segments.tokens);
+    shared.x[i % kSets].template fetch<2 * D>(xs, token);
+    shared.y[i % kSets].template fetch<2 * D>(ys, token);
+    shared.w[i % kSets].template fetch<2 * D>(ws, token);
     end_of_group();
   };
   Work<T, D> work;
@@ -224,7 +276,7 @@ __global__ void __launch_bounds__(2 * D)
   if (states == nullptr) {
     state.clear();
   } else {
-    work.load(state, states + course.segment * D * D);
+    work.load(state, states + course.segment * D * widths.values, slice);
   }
   if (kSets == 2) fetch(0);
   for (int i = 0; i < course.tiles; ++i) {
@@ -238,73 +290,93 @@ __global__ void __launch_bounds__(2 * D)
       wait_for_groups<0>();
     }
     __syncthreads();
-    Tile<T, D>& tile = shared.x[i % kSets];
+    Tile<T, D, D>& tile = shared.x[i % kSets];
     Rows<D> s;
     work.scores(s, tile, shared.y[i % kSets], segments.reverse);
     Rows<D> result;
-    work.outputs(result, s, tile, shared.w[i % kSets], shared.state);
-    work.add_state(state, shared.y[i % kSets], shared.w[i % kSets]);
+    const auto multiply_values = [&](auto whole) {
+      constexpr bool kWhole = decltype(whole)::value;
+      work.template outputs<kWhole>(result, s, tile, shared.w[i % kSets], shared.state,
+                                    slice.columns);
+      work.template add_state<kWhole>(state, shared.y[i % kSets], shared.w[i % kSets],
+                                      slice.columns);
+    };
+    if (slice.columns >= D) {
+      multiply_values(std::true_type{});
+    } else {
+      multiply_values(std::false_type{});
+    }
     const std::int64_t token = course.token(i, D);
     const auto factor = [&](int r) {
-      return scale == nullptr || token + r >= segments.tokens
-                 ? 1.0F
-                 : scale[course.row * segments.tokens + token + r];
+      return scale == nullptr || token + r >= tokens ? 1.0F : scale[first + token + r];
     };
     __syncwarp();  // rows of x that only this warp reads become its results
     work.put(tile, result, factor(work.row), factor(work.row + 8));
     __syncwarp();
-    work.write(tile, out + offset, token, segments.tokens);
+    work.write(tile, out + values, token, tokens, widths.values, slice.columns);
   }
 }
 
+/// How many blocks share a segment.
+int slices_of(const Widths& widths, int width) {
+  return ((widths.features + width - 1) / width) * ((widths.values + width - 1) / width);
+}
+
 template <typename T, int D>
-int launch_states(const void* y, const void* w, float* states, const Segments& s, void* stream) {
+int launch_states(const void* y, const void* w, float* states, const Segments& s,
+                  const Widths& widths, void* stream) {
   constexpr int kBytes = sizeof(StatesMemory<T, D>);
   const cudaError_t error = cudaFuncSetAttribute(
       product_states<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
-  product_states<T, D><<<static_cast<unsigned>(s.rows * s.count()), 2 * D, kBytes,
+  const int slices = slices_of(widths, D);
+  product_states<T, D><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
                          static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(y), static_cast<const T*>(w), states, s, s.count());
+      static_cast<const T*>(y), static_cast<const T*>(w), states, s, widths, s.count(), slices);
   return cudaGetLastError();
 }
 
 template <typename T, int D>
 int launch_products(const void* x, const void* y, const void* w, const float* scale,
-                    const float* states, void* out, const Segments& s, void* stream) {
+                    const float* states, void* out, const Segments& s, const Widths& widths,
+                    void* stream) {
   constexpr int kBytes = sizeof(ProductMemory<T, D>);
   const cudaError_t error =
       cudaFuncSetAttribute(product<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
-  product<T, D><<<static_cast<unsigned>(s.rows * s.count()), 2 * D, kBytes,
+  const int slices = slices_of(widths, D);
+  product<T, D><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
                   static_cast<cudaStream_t>(stream)>>>(
       static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(w), scale, states,
-      static_cast<T*>(out), s, s.count());
+      static_cast<T*>(out), s, widths, s.count(), slices);
   return cudaGetLastError();
 }
 
 }  // namespace
 
 int launch_product_states(const void* y, const void* w, float* states, Type type, const Segments& s,
-                          std::int64_t width, void* stream) {
+                          const Widths& widths, void* stream) {
+  const bool wide = widths.features == 128 && widths.values == 128;
   if (type == Type::kBFloat16) {
-    return width == 64 ? launch_states<__nv_bfloat16, 64>(y, w, states, s, stream)
-                       : launch_states<__nv_bfloat16, 128>(y, w, states, s, stream);
+    return wide ? launch_states<__nv_bfloat16, 128>(y, w, states, s, widths, stream)
+                : launch_states<__nv_bfloat16, 64>(y, w, states, s, widths, stream);
   }
-  return width == 64 ? launch_states<__half, 64>(y, w, states, s, stream)
-                     : launch_states<__half, 128>(y, w, states, s, stream);
+  return wide ? launch_states<__half, 128>(y, w, states, s, widths, stream)
+              : launch_states<__half, 64>(y, w, states, s, widths, stream);
 }
 
 int launch_product(const void* x, const void* y, const void* w, const float* scale,
-                   const float* states, void* out, Type type, const Segments& s, std::int64_t width,
-                   void* stream) {
+                   const float* states, void* out, Type type, const Segments& s,
+                   const Widths& widths, void* stream) {
   if (type == Type::kBFloat16) {
-    return width == 64
-               ? launch_products<__nv_bfloat16, 64>(x, y, w, scale, states, out, s, stream)
-               : launch_products<__nv_bfloat16, 128>(x, y, w, scale, states, out, s, stream);
+    return widths.features == 64
+               ? launch_products<__nv_bfloat16, 64>(x, y, w, scale, states, out, s, widths, stream)
+               : launch_products<__nv_bfloat16, 128>(x, y, w, scale, states, out, s, widths,
+                                                     stream);
   }
-  return width == 64 ? launch_products<__half, 64>(x, y, w, scale, states, out, s, stream)
-                     : launch_products<__half, 128>(x, y, w, scale, states, out, s, stream);
+  return widths.features == 64
+             ? launch_products<__half, 64>(x, y, w, scale, states, out, s, widths, stream)
+             : launch_products<__half, 128>(x, y, w, scale, states, out, s, widths, stream);
 }
 
 }  // namespace rotary::torch::cuda

@@ -25,6 +25,9 @@ struct Segments {
 /// in reverse).
 int launch_exclusive_scan(void* states, Type type, std::int64_t rows, std::int64_t count,
                           std::int64_t size, bool reverse, void* stream);
+/// The same of float, with results in 16 bits.
+int launch_narrowing_scan(const float* states, void* sums, Type type, std::int64_t rows,
+                          std::int64_t count, std::int64_t size, bool reverse, void* stream);
 
 /// Most features of dot and sum.
 constexpr std::int64_t kMostFeatures = 1024;
@@ -54,22 +57,37 @@ int launch_scaled_rows_and_dots(const void* a, const void* b, const void* scale,
                                 void* dots, Type type, std::int64_t rows, std::int64_t width,
                                 void* stream);
 
-/// Whether linear_product has a kernel on tensor cores: 16-bit, 64 or 128 features
-/// and as many values.
+/// Of x and y, and of w and out.
+struct Widths {
+  int features = 0;
+  int values = 0;
+};
+
+/// Whether linear_product has kernels on tensor cores: 16-bit, 128 features and values, or 64 of
+/// one of them and a multiple of 16 from 64 on of the other.
 constexpr bool has_product(Type type, std::int64_t features, std::int64_t values) {
-  return (type == Type::kBFloat16 || type == Type::kFloat16) && features == values &&
-         (features == 64 || features == 128);
+  const auto fits = [](std::int64_t width, std::int64_t other) {
+    return width == 64 && other >= 64 && other % 16 == 0 && other <= kMostFeatures;
+  };
+  return (type == Type::kBFloat16 || type == Type::kFloat16) &&
+         ((features == 128 && values == 128) || fits(features, values) || fits(values, features));
 }
 
-/// states [rows, count, width, width], float: sum of y_j w_j^T over each segment, whose length is a
-/// multiple of the width.
+/// states [rows, count, features, values], float: sum of y_j w_j^T over each segment, whose length
+/// is a multiple of 128.
 int launch_product_states(const void* y, const void* w, float* states, Type type,
-                          const Segments& segments, std::int64_t width, void* stream);
+                          const Segments& segments, const Widths& widths, void* stream);
 
-/// out [rows, tokens, width]: scale_i (x_i . (state of its segment + sum of y_j w_j^T in it)).
+/// out [rows, tokens, values]: scale_i (x_i . (state of its segment + sum of y_j w_j^T in it)), of
+/// 64 features, or of 128 features and values.
 int launch_product(const void* x, const void* y, const void* w, const float* scale,
                    const float* states, void* out, Type type, const Segments& segments,
-                   std::int64_t width, void* stream);
+                   const Widths& widths, void* stream);
+
+/// The same of more features and 64 values; states are of the type of x.
+int launch_product_of_wide(const void* x, const void* y, const void* w, const float* scale,
+                           const void* states, void* out, Type type, const Segments& segments,
+                           const Widths& widths, void* stream);
 
 const char* error_text(int error);
 

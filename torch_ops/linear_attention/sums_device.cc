@@ -14,7 +14,7 @@
 #include "linear_attention/sums_cuda.h"
 
 #ifdef ROTARY_TORCH_CUDA_KERNELS
-#include <c10/cuda/CUDAStream.h>
+#include "linear_attention/launch.h"
 #endif
 
 namespace rotary::torch {
@@ -130,6 +130,7 @@ void sum_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTe
 
 constexpr std::int64_t kWarpSegment = 64;    // tokens of one warp in dot and sum
 constexpr std::int64_t kLongSegment = 512;   // tokens of one block in product
+constexpr std::int64_t kWideSegment = 256;   // of several, where there are many features
 constexpr std::int64_t kShortSegment = 128;  // where there are few rows
 constexpr std::int64_t kManyBlocks = 1024;   // fill a large GPU a few times
 
@@ -144,14 +145,6 @@ cuda::Type type_of(at::ScalarType type) {
     default:
       return cuda::Type::kFloat;
   }
-}
-
-void* stream_for(const at::Tensor& x) {
-  return c10::cuda::getCurrentCUDAStream(x.get_device()).stream();
-}
-
-void check(int error) {
-  TORCH_CHECK(error == 0, "[linear_attention] CUDA says: ", cuda::error_text(error));
 }
 
 const void* pointer(const OptionalTensor& x) {
@@ -169,33 +162,34 @@ at::Tensor prefixes_of(const at::Tensor& y, const OptionalTensor& weight,
                        const cuda::Segments& segments) {
   const at::Tensor prefixes = at::empty({segments.rows, segments.count(), y.size(2)},
                                         y.options().dtype(wide_type(y.scalar_type())));
-  check(cuda::launch_segment_sums(y.const_data_ptr(), pointer(weight), prefixes.data_ptr(),
-                                  type_of(y.scalar_type()), segments, y.size(2), stream_for(y)));
+  check_launch(cuda::launch_segment_sums(y.const_data_ptr(), pointer(weight), prefixes.data_ptr(),
+                                         type_of(y.scalar_type()), segments, y.size(2),
+                                         stream_for(y)));
   exclusive_scan_(prefixes, segments.reverse);
   return prefixes;
 }
 
 void scan_cuda(const at::Tensor& states, bool reverse) {
-  check(cuda::launch_exclusive_scan(states.data_ptr(), type_of(states.scalar_type()),
-                                    states.size(0), states.size(1), states.size(2), reverse,
-                                    stream_for(states)));
+  check_launch(cuda::launch_exclusive_scan(states.data_ptr(), type_of(states.scalar_type()),
+                                           states.size(0), states.size(1), states.size(2), reverse,
+                                           stream_for(states)));
 }
 
 void dot_cuda(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, bool reverse) {
   const cuda::Segments segments = warp_segments(x, reverse);
   const at::Tensor prefixes = prefixes_of(y, std::nullopt, segments);
-  check(cuda::launch_dot(x.const_data_ptr(), y.const_data_ptr(), prefixes.const_data_ptr(),
-                         out.data_ptr(), type_of(x.scalar_type()), segments, x.size(2),
-                         stream_for(x)));
+  check_launch(cuda::launch_dot(x.const_data_ptr(), y.const_data_ptr(), prefixes.const_data_ptr(),
+                                out.data_ptr(), type_of(x.scalar_type()), segments, x.size(2),
+                                stream_for(x)));
 }
 
 void sum_cuda(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& scale,
               const at::Tensor& out, bool reverse) {
   const cuda::Segments segments = warp_segments(x, reverse);
   const at::Tensor prefixes = prefixes_of(x, weight, segments);
-  check(cuda::launch_sum(x.const_data_ptr(), pointer(weight), pointer(scale),
-                         prefixes.const_data_ptr(), out.data_ptr(), type_of(x.scalar_type()),
-                         segments, x.size(2), stream_for(x)));
+  check_launch(cuda::launch_sum(x.const_data_ptr(), pointer(weight), pointer(scale),
+                                prefixes.const_data_ptr(), out.data_ptr(), type_of(x.scalar_type()),
+                                segments, x.size(2), stream_for(x)));
 }
 
 #else
@@ -252,29 +246,62 @@ void sum_along(const at::Tensor& x, const OptionalTensor& weight, const Optional
 
 void elu_plus_one_into(const at::Tensor& x, const at::Tensor& out) {
   if (x.numel() == 0) return;
-  check(cuda::launch_elu_plus_one(x.const_data_ptr(), out.data_ptr(), type_of(x.scalar_type()),
-                                  x.numel(), stream_for(x)));
+  check_launch(cuda::launch_elu_plus_one(x.const_data_ptr(), out.data_ptr(),
+                                         type_of(x.scalar_type()), x.numel(), stream_for(x)));
 }
 
 void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tensor& out) {
   if (x.numel() == 0) return;
-  check(cuda::launch_unit_vectors(x.const_data_ptr(), g.defined() ? g.const_data_ptr() : nullptr,
-                                  out.data_ptr(), type_of(x.scalar_type()), x.numel() / x.size(-1),
-                                  x.size(-1), stream_for(x)));
+  check_launch(cuda::launch_unit_vectors(
+      x.const_data_ptr(), g.defined() ? g.const_data_ptr() : nullptr, out.data_ptr(),
+      type_of(x.scalar_type()), x.numel() / x.size(-1), x.size(-1), stream_for(x)));
 }
 
 void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
                                const at::Tensor& scaled, const at::Tensor& dots) {
   if (a.numel() == 0) return;
-  check(cuda::launch_scaled_rows_and_dots(a.const_data_ptr(), b.const_data_ptr(),
-                                          scale.const_data_ptr(), scaled.data_ptr(),
-                                          dots.data_ptr(), type_of(a.scalar_type()),
-                                          a.numel() / a.size(-1), a.size(-1), stream_for(a)));
+  check_launch(cuda::launch_scaled_rows_and_dots(
+      a.const_data_ptr(), b.const_data_ptr(), scale.const_data_ptr(), scaled.data_ptr(),
+      dots.data_ptr(), type_of(a.scalar_type()), a.numel() / a.size(-1), a.size(-1),
+      stream_for(a)));
 }
 
 bool has_product_kernel(const at::Tensor& x, const at::Tensor& w) {
   return x.is_cuda() && cuda::has_product(type_of(x.scalar_type()), x.size(-1), w.size(-1));
 }
+
+namespace {
+
+/// Segments that are long where there are enough of them.
+cuda::Segments block_segments(const at::Tensor& x, std::int64_t length, bool reverse) {
+  cuda::Segments segments{.rows = x.numel() / (x.size(-2) * x.size(-1)),
+                          .tokens = x.size(-2),
+                          .length = length,
+                          .reverse = reverse};
+  if (segments.rows * segments.count() < kManyBlocks) segments.length = kShortSegment;
+  return segments;
+}
+
+/// sum_j y_j w_j^T of each segment: [rows, count, features * values], float.
+at::Tensor product_states(const at::Tensor& y, const at::Tensor& w, const cuda::Segments& segments,
+                          const cuda::Widths& widths) {
+  const at::Tensor states = at::empty({segments.rows, segments.count(), y.size(-1) * w.size(-1)},
+                                      y.options().dtype(at::kFloat));
+  check_launch(cuda::launch_product_states(y.const_data_ptr(), w.const_data_ptr(),
+                                           states.data_ptr<float>(), type_of(y.scalar_type()),
+                                           segments, widths, stream_for(y)));
+  return states;
+}
+
+at::Tensor narrowing_scan(const at::Tensor& states, const at::Tensor& like, bool reverse) {
+  const at::Tensor sums = at::empty(states.sizes(), like.options());
+  check_launch(cuda::launch_narrowing_scan(
+      states.const_data_ptr<float>(), sums.data_ptr(), type_of(like.scalar_type()), states.size(0),
+      states.size(1), states.size(2), reverse, stream_for(states)));
+  return sums;
+}
+
+}  // namespace
 
 at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
                              const OptionalTensor& scale, bool reverse) {
@@ -283,28 +310,30 @@ at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at:
   const at::Tensor ws = dense(w);
   const OptionalTensor factors =
       scale.has_value() ? OptionalTensor(scale->contiguous()) : std::nullopt;
-  const std::int64_t width = x.size(-1);
-  const std::int64_t tokens = x.size(-2);
-  cuda::Segments segments{.rows = x.numel() / (tokens * width),
-                          .tokens = tokens,
-                          .length = kLongSegment,
-                          .reverse = reverse};
-  if (segments.rows * segments.count() < kManyBlocks) segments.length = kShortSegment;
+  const cuda::Widths widths{.features = static_cast<int>(x.size(-1)),
+                            .values = static_cast<int>(w.size(-1))};
+  const bool wide = widths.features > widths.values;
+  const auto segments = block_segments(xs, wide ? kWideSegment : kLongSegment, reverse);
   at::Tensor states;
   if (segments.count() > 1) {
-    states =
-        at::empty({segments.rows, segments.count(), width * width}, x.options().dtype(at::kFloat));
-    check(cuda::launch_product_states(ys.const_data_ptr(), ws.const_data_ptr(),
-                                      states.data_ptr<float>(), type_of(x.scalar_type()), segments,
-                                      width, stream_for(x)));
-    exclusive_scan_(states, reverse);
+    states = product_states(ys, ws, segments, widths);
+    if (wide) {
+      states = narrowing_scan(states, xs, reverse);
+    } else {
+      exclusive_scan_(states, reverse);
+    }
   }
   at::Tensor out = at::empty(ws.sizes(), ws.options());
-  check(cuda::launch_product(xs.const_data_ptr(), ys.const_data_ptr(), ws.const_data_ptr(),
-                             static_cast<const float*>(pointer(factors)),
-                             states.defined() ? states.const_data_ptr<float>() : nullptr,
-                             out.data_ptr(), type_of(x.scalar_type()), segments, width,
-                             stream_for(x)));
+  const auto launch = [&](auto function, const auto* from) {
+    check_launch(function(xs.const_data_ptr(), ys.const_data_ptr(), ws.const_data_ptr(),
+                          static_cast<const float*>(pointer(factors)), from, out.data_ptr(),
+                          type_of(x.scalar_type()), segments, widths, stream_for(x)));
+  };
+  if (wide) {
+    launch(cuda::launch_product_of_wide, states.defined() ? states.const_data_ptr() : nullptr);
+  } else {
+    launch(cuda::launch_product, states.defined() ? states.const_data_ptr<float>() : nullptr);
+  }
   return out;
 }
 

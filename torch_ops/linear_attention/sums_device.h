@@ -31,7 +31,7 @@ void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tenso
 void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
                                const at::Tensor& scaled, const at::Tensor& dots);
 
-/// CUDA, 16-bit, as many values as features, 64 or 128 of them.
+/// CUDA, 16-bit, of the sizes that cuda::has_product names.
 bool has_product_kernel(const at::Tensor& x, const at::Tensor& w);
 at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
                              const std::optional<at::Tensor>& scale, bool reverse);

@@ -16,25 +16,25 @@ constexpr int kWarpsPerBlock = 4;
 constexpr int kScanThreads = 128;
 constexpr int kScanAhead = 8;
 
-/// One thread a column of states [rows, count, size].
-template <typename T>
-__global__ void exclusive_scan(T* states, std::int64_t rows, std::int64_t count, std::int64_t size,
-                               bool reverse) {
+/// One thread a column of states [rows, count, size]; `sums` may be the same memory.
+template <typename T, typename Sum>
+__global__ void exclusive_scan(const T* states, Sum* sums, std::int64_t rows, std::int64_t count,
+                               std::int64_t size, bool reverse) {
   const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (column >= rows * size) return;
-  T* at = states + (column / size) * count * size + column % size;
+  const std::int64_t first = (column / size) * count * size + column % size;
   T sum = 0;
   for (std::int64_t begin = 0; begin < count; begin += kScanAhead) {
     T ahead[kScanAhead];
 #pragma unroll
     for (int i = 0; i < kScanAhead; ++i) {
       const std::int64_t c = begin + i;
-      ahead[i] = c < count ? at[(reverse ? count - 1 - c : c) * size] : T(0);
+      ahead[i] = c < count ? states[first + (reverse ? count - 1 - c : c) * size] : T(0);
     }
 #pragma unroll
     for (int i = 0; i < kScanAhead; ++i) {
       const std::int64_t c = begin + i;
-      if (c < count) at[(reverse ? count - 1 - c : c) * size] = sum;
+      if (c < count) store(sums + first + (reverse ? count - 1 - c : c) * size, sum);
       sum += ahead[i];
     }
   }
@@ -172,13 +172,13 @@ int launch(const Pointers& p, Type type, const Segments& s, std::int64_t feature
   return launch<kTask, __half>(p, s, features, stream);
 }
 
-template <typename T>
-int scan(void* states, std::int64_t rows, std::int64_t count, std::int64_t size, bool reverse,
-         void* stream) {
+template <typename T, typename Sum>
+int scan(const void* states, void* sums, std::int64_t rows, std::int64_t count, std::int64_t size,
+         bool reverse, void* stream) {
   const std::int64_t blocks = (rows * size + kScanThreads - 1) / kScanThreads;
-  exclusive_scan<T>
+  exclusive_scan<T, Sum>
       <<<static_cast<unsigned>(blocks), kScanThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-          static_cast<T*>(states), rows, count, size, reverse);
+          static_cast<const T*>(states), static_cast<Sum*>(sums), rows, count, size, reverse);
   return cudaGetLastError();
 }
 
@@ -186,8 +186,16 @@ int scan(void* states, std::int64_t rows, std::int64_t count, std::int64_t size,
 
 int launch_exclusive_scan(void* states, Type type, std::int64_t rows, std::int64_t count,
                           std::int64_t size, bool reverse, void* stream) {
-  return type == Type::kDouble ? scan<double>(states, rows, count, size, reverse, stream)
-                               : scan<float>(states, rows, count, size, reverse, stream);
+  return type == Type::kDouble
+             ? scan<double, double>(states, states, rows, count, size, reverse, stream)
+             : scan<float, float>(states, states, rows, count, size, reverse, stream);
+}
+
+int launch_narrowing_scan(const float* states, void* sums, Type type, std::int64_t rows,
+                          std::int64_t count, std::int64_t size, bool reverse, void* stream) {
+  return type == Type::kBFloat16
+             ? scan<float, __nv_bfloat16>(states, sums, rows, count, size, reverse, stream)
+             : scan<float, __half>(states, sums, rows, count, size, reverse, stream);
 }
 
 int launch_segment_sums(const void* x, const void* weight, void* sums, Type type,

@@ -81,23 +81,34 @@ __device__ void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// D x D elements in shared memory.
-template <typename T, int D>
+/// What a tile holds of a tensor [tokens, stride]: `columns` of its columns.
+template <typename T>
+struct Source {
+  const T* from;
+  std::int64_t tokens;
+  std::int64_t stride;
+  int columns;
+};
+
+/// kRows x kColumns elements in shared memory.
+template <typename T, int kRows, int kColumns>
 struct Tile {
-  static constexpr int kStride = D + kPadding;
-  T data[D * kStride];
+  static constexpr int kStride = kColumns + kPadding;
+  T data[kRows * kStride];
 
   __device__ T* at(int row, int column) { return data + row * kStride + column; }
 
-  /// Rows from `begin` of `from` [tokens, D]; those outside are zeros.
-  __device__ void fetch(const T* from, std::int64_t begin, std::int64_t tokens) {
-    constexpr int kVectors = D / kVector;
+  /// Rows from `begin` on, by kThreads threads; what is outside of the source becomes 0.
+  template <int kThreads>
+  __device__ void fetch(const Source<T>& source, std::int64_t begin) {
+    constexpr int kVectors = kColumns / kVector;
 #pragma unroll
-    for (int i = static_cast<int>(threadIdx.x); i < D * kVectors; i += 2 * D) {
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kVectors; i += kThreads) {
       const int row = i / kVectors;
       const int column = (i % kVectors) * kVector;
-      const bool inside = begin + row < tokens;
-      copy_16_bytes(at(row, column), from + (inside ? (begin + row) * D + column : 0), inside);
+      const bool inside = begin + row < source.tokens && column < source.columns;
+      copy_16_bytes(at(row, column),
+                    source.from + (inside ? (begin + row) * source.stride + column : 0), inside);
     }
   }
 
