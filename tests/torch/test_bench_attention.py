@@ -32,6 +32,15 @@ def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Non
     assert capsys.readouterr().out == printed.out
 
 
+def test_spread() -> None:
+    run = bench_attention.Run("a machine", "cuda", "2", "bfloat16", 8, 16, 64)
+    run.rows = [
+        bench_attention.Row("linear, elu", n, 1.0, 2.0, each, 4.0)
+        for n, each in [(2048, 40.0), (1024, 50.0), (4096, 44.0)]
+    ]
+    assert bench_attention.spread(run, "linear, elu") == ("1,024 to 4,096", 1.25)
+
+
 def test_slow_candidates_drop_out(capsys: pytest.CaptureFixture[str]) -> None:
     """With no time to spend, every candidate has its first length alone."""
     bench_attention.main([*SMALL, "--lengths", "16,32", "--only", "elu", "--seconds", "1e-9"])

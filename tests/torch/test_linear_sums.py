@@ -159,7 +159,7 @@ def favor_by_hand(q: Tensor, k: Tensor, w: Tensor, seen: Tensor) -> tuple[Tensor
 
 
 def test_derivatives_of_favor(device: str) -> None:
-    """Of first and second order. The stabiliser is a constant to them, so differences will not do."""
+    """Of first and second order. The stabiliser is a constant to them: differences will not do."""
     q, k = small(2, 2, 5, 4, device=device), small(2, 2, 5, 4, device=device)
     w = torch.randn(16, 4, device=device)
     seen = torch.tensor([[True, True, False, True, True], [False, True, True, True, True]])

@@ -32,12 +32,8 @@ at::Tensor run_sdpa(const at::Tensor& q, const Plan& plan, const AttendOptions& 
 
 /// 0, as a function of q, k and v.
 at::Tensor sum_of_nothing(const at::Tensor& q, const Plan& plan) {
-  const auto of_all_heads = [&q](const at::Tensor& x) {
-    return x.narrow(1, 0, 1).expand_symint(
-        {x.sym_size(0), q.sym_size(1), x.sym_size(2), x.sym_size(3)});
-  };
-  const at::Tensor weights = at::matmul(q, of_all_heads(plan.keys).transpose(-2, -1));
-  return at::matmul(weights, of_all_heads(plan.values));
+  const at::Tensor weights = at::matmul(q, in_all_heads(plan.keys, q).transpose(-2, -1));
+  return at::matmul(weights, in_all_heads(plan.values, q));
 }
 
 /// The kernel reads heads whose elements lie side by side.
@@ -72,6 +68,22 @@ at::Tensor run_flash(const at::Tensor& q, const Plan& plan, const AttendOptions&
       longest(plan.keys), options.dropout, options.causal, /*return_debug_mask=*/false,
       options.scale, left, right));
   return (packed ? y.unsqueeze(0) : y).transpose(1, 2);
+}
+
+/// Packed sequences by their boundaries.
+at::Tensor run_efficient(const at::Tensor& q, const Plan& plan, const AttendOptions& options) {
+  constexpr std::int64_t kNoMask = 0;
+  constexpr std::int64_t kCausal = 1;
+  const at::Tensor ends = options.cu_seqlens->to(q.options().dtype(at::kInt)).contiguous();
+  const auto heads = [](const at::Tensor& x) { return dense_heads(x).transpose(1, 2); };
+  const c10::SymInt longest = options.max_seqlen ? *options.max_seqlen : q.sym_size(2);
+  const bool needs_grad =
+      at::GradMode::is_enabled() &&
+      (q.requires_grad() || plan.keys.requires_grad() || plan.values.requires_grad());
+  const at::Tensor y = std::get<0>(at::_efficient_attention_forward_symint(
+      heads(q), heads(plan.keys), heads(plan.values), std::nullopt, ends, ends, longest, longest,
+      options.dropout, options.causal ? kCausal : kNoMask, needs_grad, options.scale));
+  return y.transpose(1, 2);
 }
 
 at::Tensor attend_planned(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -124,6 +136,8 @@ at::Tensor attend_planned(const at::Tensor& q, const at::Tensor& k, const at::Te
       return run_sdpa(q, plan, options);
     case Plan::Kernel::kFlash:
       return run_flash(q, plan, options);
+    case Plan::Kernel::kEfficient:
+      return run_efficient(q, plan, options);
     case Plan::Kernel::kBySequence:
       break;
   }

@@ -80,6 +80,18 @@ std::int64_t choice_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
                                q.sym_size(1) != k.sym_size(1));
 }
 
+/// Keys and values with as many heads as q, for kernels that do not know groups.
+void repeat_heads(const at::Tensor& q, Plan& plan) {
+  const c10::SymInt times = q.sym_size(1) / plan.keys.sym_size(1);
+  const auto repeated = [&](const at::Tensor& x) {
+    return x.unsqueeze(2)
+        .expand_symint({x.sym_size(0), x.sym_size(1), times, x.sym_size(2), x.sym_size(3)})
+        .flatten(1, 2);
+  };
+  plan.keys = repeated(plan.keys);
+  plan.values = repeated(plan.values);
+}
+
 /// The kernel, with heads of keys repeated where it does not know groups.
 void choose(const at::Tensor& q, Plan& plan, const AttendOptions& options) {
   plan.grouped = q.sym_size(1) != plan.keys.sym_size(1);
@@ -89,20 +101,9 @@ void choose(const at::Tensor& q, Plan& plan, const AttendOptions& options) {
   std::int64_t choice = ask(plan.keys, plan.values);
   if (plan.grouped && choice == kMath) {
     // A copy of the heads is small beside all scores in memory.
-    const auto widened = [&](const at::Tensor& x) {
-      return x.narrow(1, 0, 1).expand_symint(
-          {x.sym_size(0), q.sym_size(1), x.sym_size(2), x.sym_size(3)});
-    };
-    choice = ask(widened(plan.keys), widened(plan.values));
+    choice = ask(in_all_heads(plan.keys, q), in_all_heads(plan.values, q));
     if (choice != kMath) {
-      const c10::SymInt times = q.sym_size(1) / plan.keys.sym_size(1);
-      const auto repeated = [&](const at::Tensor& x) {
-        return x.unsqueeze(2)
-            .expand_symint({x.sym_size(0), x.sym_size(1), times, x.sym_size(2), x.sym_size(3)})
-            .flatten(1, 2);
-      };
-      plan.keys = repeated(plan.keys);
-      plan.values = repeated(plan.values);
+      repeat_heads(q, plan);
       plan.grouped = false;
     }
   }
@@ -122,6 +123,19 @@ bool flash_fits(const at::Tensor& q, const Plan& plan, const AttendOptions& opti
   // The machine, too, must have it: where it has, this is what PyTorch chooses without a mask.
   const std::int64_t choice = choice_of(q, k, plan.values, std::nullopt, options, false);
   return choice == kFlash || choice == kCudnn;
+}
+
+/// Whether the memory-efficient kernel can be called as it is, for packed sequences that flash does
+/// not take: those of float32. Every query sees itself.
+bool efficient_fits(const at::Tensor& q, const Plan& plan, const AttendOptions& options) {
+  const bool packed = options.cu_seqlens && !options.cu_seqlens_k && q.sym_size(0) == 1;
+  const bool fits = q.is_cuda() && packed && !options.bias && !options.padding && !options.window &&
+                    q.scalar_type() == at::kFloat && q.sym_size(3) % 4 == 0 &&
+                    plan.values.sym_size(3) % 4 == 0 &&
+                    at::globalContext().userEnabledMemEfficientSDP();
+  if (!fits) return false;
+  return choice_of(q, in_all_heads(plan.keys, q), in_all_heads(plan.values, q), std::nullopt,
+                   options, false) == kEfficient;
 }
 
 /// Boundaries that can be read here and now.
@@ -154,6 +168,11 @@ void add_mask(const at::Tensor& q, Plan& plan, const AttendOptions& options) {
 
 }  // namespace
 
+at::Tensor in_all_heads(const at::Tensor& x, const at::Tensor& q) {
+  return x.narrow(1, 0, 1).expand_symint(
+      {x.sym_size(0), q.sym_size(1), x.sym_size(2), x.sym_size(3)});
+}
+
 Plan make_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                AttendOptions& options) {
   Plan plan;
@@ -172,6 +191,11 @@ Plan make_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   } else if (masked && flash_fits(q, plan, options)) {
     plan.kernel = Plan::Kernel::kFlash;
     plan.backend = "flash";
+    return plan;
+  } else if (efficient_fits(q, plan, options)) {
+    if (q.sym_size(1) != plan.keys.sym_size(1)) repeat_heads(q, plan);
+    plan.kernel = Plan::Kernel::kEfficient;
+    plan.backend = "efficient";
     return plan;
   } else if (options.cu_seqlens && !options.bias && !options.padding && on_host(q, options)) {
     plan.kernel = Plan::Kernel::kBySequence;

@@ -22,6 +22,7 @@ struct Plan {
     kNone,        // there are no keys
     kSdpa,        // scaled_dot_product_attention
     kFlash,       // the flash kernel itself: windows, packed sequences, queries behind a cache
+    kEfficient,   // the memory-efficient kernel itself: packed sequences of 32 bits
     kBySequence,  // packed sequences one after the other
   };
   Kernel kernel = Kernel::kSdpa;
@@ -35,6 +36,9 @@ struct Plan {
   bool causal = false;
   bool grouped = false;
 };
+
+/// The first head of x as if q had as many of it: for shapes, not for numbers.
+at::Tensor in_all_heads(const at::Tensor& x, const at::Tensor& q);
 
 /// Leaves in `options` what is still to be done for the plan's keys. `first` may be negative here.
 Plan make_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

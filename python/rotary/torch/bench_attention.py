@@ -105,19 +105,22 @@ def synchronize(device: str) -> None:
 
 
 def median_ms(call: Callable[[], Any], device: str, seconds: float) -> float:
-    """Warmed up, of as many calls as fit into `seconds`: 3 to 15."""
+    """Warmed up, of as many rounds as fit into `seconds`: 3 to 15. On CUDA a round is 20 ms of
+    calls that follow each other, as the layers of a model do."""
 
-    def once() -> float:
+    def once(calls: int) -> float:
         synchronize(device)
         begin = time.perf_counter()
-        call()
+        for _ in range(calls):
+            call()
         synchronize(device)
-        return 1e3 * (time.perf_counter() - begin)
+        return 1e3 * (time.perf_counter() - begin) / calls
 
-    once()
-    first = once()
-    rounds = int(min(15, max(3, 1e3 * seconds / max(first, 1e-3))))
-    return statistics.median(once() for _ in range(rounds))
+    once(1)
+    first = max(once(1), 1e-3)
+    calls = max(1, round(20.0 / first)) if device == "cuda" else 1
+    rounds = int(min(15, max(3, 1e3 * seconds / (calls * first))))
+    return statistics.median(once(calls) for _ in range(rounds))
 
 
 def resident_mib(name: str) -> float:
@@ -213,6 +216,13 @@ def bench(run: Run, lengths: Sequence[int], only: str, seconds: float) -> None:
                 dropped.add(name)
 
 
+def spread(run: Run, name: str) -> tuple[str, float]:
+    """Of a candidate: the lengths it has, and its longest time a token over its shortest."""
+    rows = sorted((row for row in run.rows if row.candidate == name), key=lambda row: row.tokens)
+    times = [row.ns_per_token for row in rows]
+    return f"{rows[0].tokens:,} to {rows[-1].tokens:,}", max(times) / min(times)
+
+
 def show(run: Run) -> None:
     print(f"{run.machine}, PyTorch {run.torch}")
     print(
@@ -225,6 +235,11 @@ def show(run: Run) -> None:
             f"{row.candidate:22}{row.tokens:10,}{row.forward_ms:13.3f}{row.both_ms:12.3f}"
             f"{row.ns_per_token:11.1f}{row.peak_mib:11,.0f}"
         )
+    spreads = {name: spread(run, name) for name in dict.fromkeys(r.candidate for r in run.rows)}
+    print("\nlongest time a token over the shortest, all lengths:")
+    for name, (lengths, ratio) in spreads.items():
+        if name.startswith("linear") and "pairs" not in name:
+            print(f"{name:22}{lengths:>20}{ratio:10.3f}")
     if run.rope_cost:
         print("\nRoPE beside fused softmax attention, batch 8, 16 heads of 64, 4096 tokens:")
     for cost in run.rope_cost:
