@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
+#include <random>
 
 namespace rotary::measure {
 namespace {
@@ -88,16 +90,16 @@ Turns time_in_turns(const std::vector<std::function<void()>>& candidates, const 
     runners[i].prepare();
   }
 
-  const std::size_t count = runners.size();
+  std::mt19937 random;
+  std::vector<std::size_t> order(runners.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   for (int repetition = 0; repetition < effort.most; ++repetition) {
     const double spent = ns_since(start) * 1e-9 / std::max(effort.seconds, 1e-9);
     if (repetition >= effort.fewest && spent >= 1.0) break;
     const double done = static_cast<double>(repetition) / effort.most;
     if (progress) progress(std::min(1.0, std::max(done, spent)));
-    const auto begin = static_cast<std::size_t>(repetition / 2);
-    for (std::size_t i = 0; i < count; ++i) {
-      runners[(begin + (repetition % 2 == 0 ? i : count - 1 - i)) % count].sample();
-    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) runners[i].sample();
   }
 
   std::vector<std::vector<double>> samples;

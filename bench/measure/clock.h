@@ -40,11 +40,11 @@ class Turns {
 };
 
 /// Runs every candidate once for warmth and to see how long it takes, then again and again until
-/// `effort` is spent: forwards in one repetition, backwards in the next, each pair of repetitions
-/// beginning with another candidate. So those that stand next to each other in the list are run
-/// right after each other, as often in one order as in the other. Short calls are repeated for at
-/// least 100 us in a row, after one that is not timed, so that they find the caches as they
-/// themselves leave them. `progress` hears the part that is done, 0 to 1.
+/// `effort` is spent, in an order that is drawn for each repetition (the same in every run of the
+/// program): what a call leaves in the caches helps some successors and hinders others, so none
+/// must have the same predecessor each time. Short calls are repeated for at least 100 us in a row,
+/// after one that is not timed, so that they find the caches as they themselves leave them.
+/// `progress` hears the part that is done, 0 to 1.
 Turns time_in_turns(const std::vector<std::function<void()>>& candidates, const Effort& effort,
                     const std::function<void(double)>& progress = {});
 

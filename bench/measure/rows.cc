@@ -16,33 +16,27 @@ double Row::gb_per_s(const Timing& timing) const noexcept {
 
 namespace {
 
-/// Everything that is timed in turns: for each placement what its rows are compared with, then the
-/// rows, so that they are close in time.
+/// Everything that is timed in turns: what rows are compared with, then the rows.
 struct Candidates {
   std::vector<std::function<void()>> calls{};
   std::vector<Variant> variants{};
-  std::vector<std::size_t> rows{};  // places in `calls`, of each variant
-  std::size_t scale[std::size(kPlacements)] = {};
+  std::size_t scale[std::size(kPlacements)] = {};  // places in `calls`
   std::size_t copy[std::size(kPlacements)] = {};
+  std::size_t first_variant = 0;
 
-  Candidates(const Workbench& bench, int threads) {
+  Candidates(const Workbench& bench, int threads) : variants(variants_of(bench.dtype())) {
     for (const Placement placement : kPlacements) {
       const auto at = static_cast<std::size_t>(placement);
       scale[at] = calls.size();
       calls.emplace_back([&bench, placement, threads] { bench.scale(placement, threads); });
-      if (placement != Placement::kInPlace) {
-        copy[at] = calls.size();
-        calls.emplace_back([&bench, placement, threads] { bench.copy(placement, threads); });
-      }
-      for (const Variant& variant : variants_of(bench.dtype())) {
-        if (variant.placement != placement) continue;
-        rows.push_back(calls.size());
-        variants.push_back(variant);
-        calls.emplace_back(Rotation(bench, variant, threads));
-      }
+      if (placement == Placement::kInPlace) continue;
+      copy[at] = calls.size();
+      calls.emplace_back([&bench, placement, threads] { bench.copy(placement, threads); });
     }
     copy[static_cast<std::size_t>(Placement::kInPlace)] =
         copy[static_cast<std::size_t>(Placement::kOutOfPlace)];
+    first_variant = calls.size();
+    for (const Variant& variant : variants) calls.emplace_back(Rotation(bench, variant, threads));
   }
 
   /// The place of a variant's call, if it is one that is measured.
@@ -51,7 +45,7 @@ struct Candidates {
       const Variant& v = variants[i];
       if (v.pairing == wanted.pairing && v.placement == wanted.placement &&
           v.tables == wanted.tables) {
-        return rows[i];
+        return first_variant + i;
       }
     }
     return {};
@@ -65,9 +59,10 @@ std::vector<Row> measure_rows(const Workbench& bench, int threads, const Effort&
   const Candidates candidates(bench, threads);
   const Turns turns = time_in_turns(candidates.calls, effort, progress);
   std::vector<Row> rows;
-  for (const Variant& variant : variants_of(bench.dtype())) {
+  for (std::size_t i = 0; i < candidates.variants.size(); ++i) {
+    const Variant& variant = candidates.variants[i];
     const auto placement = static_cast<std::size_t>(variant.placement);
-    const std::size_t self = *candidates.find(variant);
+    const std::size_t self = candidates.first_variant + i;
     Row row{.shape = bench.shape(),
             .dtype = bench.dtype(),
             .threads = threads,
