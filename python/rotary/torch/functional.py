@@ -32,7 +32,7 @@ def operator(name: str) -> Any:
     """torch.ops.rotary.<name> as a function of a tuple of tensors and all its other arguments. One
     tensor gives one result, several give a tuple; in place they are what was given."""
     op = getattr(ops, name).default
-    call = getattr(calls, name, None)
+    call: Any = getattr(calls, name, None)
 
     def through_torch_ops(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
         results = op(tensors, *rest)

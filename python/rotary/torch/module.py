@@ -13,7 +13,6 @@ top of the exact frequencies.
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -123,13 +122,14 @@ class RotaryEmbedding(nn.Module):
         first: int = 0,
     ) -> Any:
         """q and k rotated, or q alone. Positions: see rotary.torch.functional."""
-        turn = partial(self._turn_learned, "rotate") if self.learns else functional.rotate_all
-        where = (positions, cu_seqlens, first, self.token_dim)
         if k is None:
-            return turn((q,), self.rope, *where)
+            return self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0]
         if self.key_rope == self.rope:
-            return turn((q, k), self.rope, *where)
-        return turn((q,), self.rope, *where), turn((k,), self.key_rope, *where)
+            return self._turn("rotate", self.rope, (q, k), positions, cu_seqlens, first)
+        return (
+            self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0],
+            self._turn("rotate", self.key_rope, (k,), positions, cu_seqlens, first)[0],
+        )
 
     def unrotate(
         self,
@@ -139,8 +139,8 @@ class RotaryEmbedding(nn.Module):
         first: int = 0,
     ) -> Any:
         """The true inverse of q alone."""
-        turn = partial(self._turn_learned, "unrotate") if self.learns else functional.unrotate_all
-        return turn(tensors, self.rope, positions, cu_seqlens, first, self.token_dim)
+        results = self._turn("unrotate", self.rope, tensors, positions, cu_seqlens, first)
+        return results[0] if len(tensors) == 1 else results
 
     def shift(self, *keys: Tensor, delta: int | Tensor, cu_seqlens: Tensor | None = None) -> Any:
         """Moves rotated keys by `delta`. Not for learned frequencies."""
@@ -171,11 +171,22 @@ class RotaryEmbedding(nn.Module):
         if self.learns:
             raise ValueError(f"[{function}] not for a rope with learned parameters")
 
-    def _turn_learned(self, turn: str, tensors: tuple[Tensor, ...], rope: str, *where: Any) -> Any:
-        results = ops.rotate_learned.default(
-            tensors, rope, self.frequencies(), self._scale(), *where, turn
-        )
-        return results[0] if len(tensors) == 1 else tuple(results)
+    def _turn(
+        self,
+        turn: str,
+        rope: str,
+        tensors: tuple[Tensor, ...],
+        positions: Tensor | None,
+        cu_seqlens: Tensor | None,
+        first: int,
+    ) -> tuple[Tensor, ...]:
+        where = (positions, cu_seqlens, first, self.token_dim)
+        if self.learns:
+            learned = (self.frequencies(), self._scale())
+            return tuple(ops.rotate_learned.default(tensors, rope, *learned, *where, turn))
+        turn_all = functional.rotate_all if turn == "rotate" else functional.unrotate_all
+        results = turn_all(tensors, rope, *where)
+        return (results,) if len(tensors) == 1 else results
 
     def _scale(self) -> Tensor | None:
         if self.log_scale is None:
