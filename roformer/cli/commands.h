@@ -13,6 +13,7 @@ namespace rotary::roformer::cli {
 
 using rotary::cli::UsageError;
 
+void add_pretrain(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_fill_mask(CLI::App& app);

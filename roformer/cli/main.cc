@@ -8,6 +8,7 @@
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  roformer pretrain run/ --corpus zhwiki.txt     from texts to a model
   roformer finetune model/ train.tsv -o run/     learn a task
   roformer evaluate model/ held_out.txt          loss and accuracy, by length
   roformer verify model/ reference.json          is it the same model as elsewhere?
@@ -28,7 +29,7 @@ int main(int argc, char** argv) {
       {.name = "roformer",
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,
-       .verbs = {add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask, add_embed,
-                 add_similar, add_generate}},
+       .verbs = {add_pretrain, add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask,
+                 add_embed, add_similar, add_generate}},
       argc, argv);
 }

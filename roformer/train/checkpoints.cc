@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
 
-std::string name_of(std::int64_t step) {
+std::string folder_of_step(std::int64_t step) {
   char name[32];
   std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
   return name;
@@ -40,7 +40,7 @@ bool is_checkpoint(const fs::path& path) {
          std::all_of(name.begin() + kStep.size(), name.end(), digit);
 }
 
-std::int64_t step_of(const fs::path& checkpoint) {
+std::int64_t step_of_checkpoint(const fs::path& checkpoint) {
   return std::stoll(checkpoint.filename().string().substr(kStep.size()));
 }
 
@@ -132,7 +132,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", failed)) {
     if (is_checkpoint(entry.path())) found.push_back(entry.path());
   }
-  std::ranges::sort(found, {}, step_of);
+  std::ranges::sort(found, {}, step_of_checkpoint);
   return found;
 }
 
@@ -144,8 +144,8 @@ fs::path last_checkpoint(const fs::path& run) {
 fs::path CheckpointWriter::write(const ModelImpl& model, const FlatParameters& parameters,
                                  const Moments& moments, const TrainState& state) const {
   const fs::path folder = run / "checkpoints";
-  const fs::path target = folder / name_of(state.step);
-  const fs::path beside = folder / (std::string(kUnfinished) + name_of(state.step));
+  const fs::path target = folder / folder_of_step(state.step);
+  const fs::path beside = folder / (std::string(kUnfinished) + folder_of_step(state.step));
   try {
     fs::create_directories(folder);
     remove_unfinished(folder);

@@ -43,6 +43,15 @@ std::vector<std::int64_t> mask_of(const Batch& batch) {
   return mask;
 }
 
+/// Where the model has something to say: known here, a device would have to be asked.
+std::vector<std::int64_t> places_of(const std::vector<std::int64_t>& labels) {
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] != kIgnore) places.push_back(static_cast<std::int64_t>(i));
+  }
+  return places;
+}
+
 }  // namespace
 
 std::int64_t count_labels(const Batch& batch, Task task) {
@@ -67,7 +76,12 @@ Inputs to_inputs(const Batch& batch, Task task, at::Device device) {
   }
   if (labels_are_of_tokens(task)) {
     if (!batch.labels.empty()) inputs.labels = rows(batch.labels);
-    if (inputs.labels && task != Task::kTokenClassification) inputs.logits_at = LogitsAt::kLabels;
+    if (inputs.labels && task != Task::kTokenClassification) {
+      const std::vector<std::int64_t> places = places_of(batch.labels);
+      inputs.logits_at = LogitsAt::kLabels;
+      inputs.label_places =
+          upload(places, {static_cast<std::int64_t>(places.size())}, at::kLong, device);
+    }
     inputs.causal_labels = CausalLabels::kNextToken;
   } else if (!batch.targets.empty()) {
     inputs.labels = upload(batch.targets, {batch.rows}, at::kLong, device);

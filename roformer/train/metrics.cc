@@ -23,7 +23,7 @@ Scalars scalars_of(const StepReport& report) {
 }
 
 /// The step of a line; -1 where it is cut.
-std::int64_t step_of(const std::string& line) {
+std::int64_t step_of_line(const std::string& line) {
   const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json.value("step", std::int64_t{-1}) : -1;
 }
@@ -78,7 +78,7 @@ void MetricsLog::go_back_to(std::int64_t step) {
   if (!in) return;
   std::string kept;
   for (std::string line; std::getline(in, line);) {
-    const std::int64_t at = step_of(line);
+    const std::int64_t at = step_of_line(line);
     if (at >= 0 && at <= step) kept += line + "\n";
   }
   write_text(path, kept);

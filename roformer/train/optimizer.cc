@@ -21,7 +21,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-void check(const std::string& name, const at::Tensor& parameter, const at::Tensor& first) {
+void check_parameter(const std::string& name, const at::Tensor& parameter,
+                     const at::Tensor& first) {
   if (parameter.scalar_type() != at::kFloat) {
     internal::reject("[Trainer] parameters must be float32, got ", parameter.scalar_type(), " for ",
                      name);
@@ -46,7 +47,7 @@ FlatParameters::FlatParameters(::torch::nn::Module& module, std::int64_t ranks) 
   if (parts_.empty()) internal::reject("[Trainer] the model has no parameters to train");
   std::int64_t size = 0;
   for (Part& part : parts_) {
-    check(part.name, part.parameter, parts_.front().parameter);
+    check_parameter(part.name, part.parameter, parts_.front().parameter);
     part.offset = size;
     size += round_up(part.parameter.numel(), kAlignment);
     if (part.parameter.dim() >= 2) num_decaying_ = size;

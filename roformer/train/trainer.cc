@@ -95,7 +95,8 @@ struct Trainer::Impl {
         engine(*model, options, ranks),
         device(engine.parameters().values().device()) {
     model->train();
-    set_precision(*model);
+    model->set_compute_type(options.compute_type);
+    model->set_checkpointing(options.checkpointing);
     if (first_rank() && !options.folder.empty()) {
       log = std::make_unique<MetricsLog>(options.folder);
     }
@@ -104,14 +105,6 @@ struct Trainer::Impl {
   bool first_rank() const { return !ranks || ranks->rank() == 0; }
   std::int64_t rank() const { return ranks ? ranks->rank() : 0; }
   std::int64_t num_ranks() const { return ranks ? ranks->size() : 1; }
-
-  template <typename M>
-  void set_precision(M& given) {
-    if constexpr (requires { given.set_compute_type(at::kFloat); }) {
-      given.set_compute_type(options.compute_type);
-      given.set_checkpointing(options.checkpointing);
-    }
-  }
 
   /// False where the source ended.
   bool train_step(Prefetch<Batch>& batches);

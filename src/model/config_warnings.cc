@@ -7,8 +7,8 @@
 #include <array>
 #include <string_view>
 
-#include "model/nearest.h"
 #include "support/message.h"
+#include "support/nearest.h"
 #include "support/quote.h"
 
 namespace rotary::internal {

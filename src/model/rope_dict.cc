@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "model/nearest.h"
 #include "model/scaling.h"
 #include "support/message.h"
+#include "support/nearest.h"
 #include "support/quote.h"
 
 namespace rotary::internal {

@@ -1,0 +1,45 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What a person sees of a run: one line that is written over on a terminal; elsewhere a line now
+// and then.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "roformer/train/trainer.h"
+
+namespace rotary::roformer::cli {
+
+/// "step 120/1000  loss 5.1234  norm 0.84  412k tokens/s  12.3 GiB  2 h 14 min left"
+std::string progress_text(const StepReport& report);
+/// "14 s", "12 min", "2 h 14 min", "3 days 4 h".
+std::string time_text(double seconds);
+
+/// Writes to stdout.
+class Progress {
+ public:
+  Progress();
+  /// Ends the line that is written over.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const StepReport& report);
+  /// A text in the place of the line.
+  void show(const std::string& text);
+  /// A line that stays.
+  void say(const std::string& line);
+
+ private:
+  void write_over(const std::string& text);
+
+  bool live_;
+  std::size_t columns_;
+  bool open_ = false;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+}  // namespace rotary::roformer::cli

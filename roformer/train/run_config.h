@@ -1,0 +1,114 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a pretraining run is to do: a JSON object, each key of which a flag of the command may
+/// replace.
+///
+///   {"model": "base", "corpus": ["zhwiki.txt"], "vocab": "vocab.txt", "dict": "dict.txt",
+///    "stages": "512x256x200000, 1536x256x12500", "learning_rate": 1e-4}
+///
+/// A key that is not known, or a value that does not fit, is an error that names it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rotary::roformer {
+
+/// Steps with rows of one length.
+struct Stage {
+  std::int64_t length = 512;
+  /// Rows a step, of all ranks.
+  std::int64_t batch = 256;
+  std::int64_t steps = 100000;
+
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+struct RunConfig {
+  // ---- The model --------------------------------------------------------------------------------
+  /// "base", "small", "tiny", a config.json, or a JSON object with its keys.
+  std::string model = "base";
+  /// A checkpoint whose weights are the beginning; its config is then the model's.
+  std::string init;
+  /// "masked" or "causal".
+  std::string objective = "masked";
+
+  // ---- The data ---------------------------------------------------------------------------------
+  /// Texts, folders of texts, or one token cache.
+  std::vector<std::string> corpus;
+  /// "auto" (.jsonl by its name), "paragraphs" (blank lines between documents), "lines", "jsonl".
+  std::string format = "auto";
+  std::string field = "text";
+  /// Where the tokenised corpus is kept; empty: corpus.tokens in the run's folder.
+  std::string cache;
+  /// Texts that the model does not learn from, to measure it with.
+  std::vector<std::string> validation;
+  /// "auto": roformer with a dictionary, else bert; "roformer", "bert", "character", "byte".
+  std::string tokenizer = "auto";
+  std::string vocab;
+  std::string dict;
+  double mask_rate = 0.15;
+  bool whole_words = true;
+  /// Rows hold several documents, each for itself; else one, and padding.
+  bool packed = true;
+
+  // ---- The steps --------------------------------------------------------------------------------
+  std::vector<Stage> stages{Stage{}};
+  /// Rows that a process computes at once; 0: all of a step.
+  std::int64_t micro_batch = 0;
+  double learning_rate = 1e-4;
+  /// "constant", "linear", "cosine".
+  std::string schedule = "linear";
+  std::int64_t warmup_steps = 1000;
+  double final_share = 0.0;
+  double weight_decay = 0.01;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double clip_norm = 1.0;
+  std::uint64_t seed = 0;
+
+  // ---- The machine ------------------------------------------------------------------------------
+  /// "auto" (a GPU where there is one), "cpu", "cuda".
+  std::string device = "auto";
+  /// "auto" (bfloat16 on a GPU), "float32", "bfloat16".
+  std::string precision = "auto";
+  bool checkpointing = false;
+  bool shard_optimizer = false;
+  /// For tokenising; 0: as many as there are processors.
+  std::int64_t threads = 0;
+
+  // ---- What is told and kept --------------------------------------------------------------------
+  std::int64_t report_every = 10;
+  std::int64_t gradients_every = 0;
+  std::int64_t evaluate_every = 1000;
+  std::int64_t save_every = 1000;
+  std::int64_t keep = 2;
+
+  std::int64_t steps() const noexcept;
+};
+
+struct ConfigKey {
+  std::string_view name;
+  /// "N", "X", "WORD", "PATH", "PATH...", "on|off", "LxBxS,..."
+  std::string_view kind;
+  std::string_view help;
+};
+/// All keys in their order; the flag of `mask_rate` is --mask-rate.
+std::span<const ConfigKey> config_keys();
+
+/// Throws IoError that names the file and the key.
+RunConfig read_run_config(const std::filesystem::path& path);
+/// As a flag has it: one value, or the paths of a list. Throws std::invalid_argument.
+void set_from_text(RunConfig& config, std::string_view key, std::span<const std::string> values);
+/// What no single key can tell is wrong. Throws std::invalid_argument.
+void check_run_config(const RunConfig& config, std::int64_t num_ranks);
+
+std::string to_json(const RunConfig& config);
+
+}  // namespace rotary::roformer

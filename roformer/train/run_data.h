@@ -1,0 +1,44 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The texts of a pretraining run, tokenised.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "roformer/data/batch_stream.h"
+#include "roformer/data/token_cache.h"
+#include "roformer/text/tokenizer.h"
+#include "roformer/train/run_config.h"
+
+namespace rotary::roformer {
+
+/// Throws std::invalid_argument where a file that it needs is not named, IoError for what is wrong
+/// with one.
+std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config);
+/// As vocab.txt and dict.txt, so that a model is used from there. Throws IoError.
+void copy_run_vocabulary(const RunConfig& config, const std::filesystem::path& folder);
+
+/// What the paths of a corpus or validation stand for: a token cache, or texts that are tokenised
+/// into `cache` unless that is there already.
+struct CorpusFiles {
+  const RunConfig& config;
+  const std::vector<std::string>& paths;
+  std::filesystem::path cache;
+
+  bool needs_tokenizing() const;
+  void tokenize(const Tokenizer& tokenizer,
+                const std::function<void(std::uint64_t, std::uint64_t)>& progress) const;
+  /// Throws IoError for one of another tokeniser.
+  std::shared_ptr<const TokenCache> open(const Tokenizer& tokenizer) const;
+};
+
+/// The rows of a stage, of one rank.
+BatchOptions batch_options_of(const RunConfig& config, const Stage& stage, std::int64_t rank,
+                              std::int64_t num_ranks);
+
+}  // namespace rotary::roformer
