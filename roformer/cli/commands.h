@@ -22,5 +22,6 @@ void add_similar(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_finetune(CLI::App& app);
+void add_bench(CLI::App& app);
 
 }  // namespace rotary::roformer::cli

@@ -16,6 +16,7 @@ constexpr const char* kFooter = R"(Examples:
   roformer fill-mask model/ "今天[MASK]很好"       what may stand there
   roformer similar model/ "one text" "another"   how much they have in common
   roformer generate model/ "Once upon a time"    go on with a text
+  roformer bench config.json --rows 64           how fast does it train here?
 
 A model is a folder with config.json and model.safetensors, as Hugging Face has it, or a
 .safetensors file with its config beside it. Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -30,6 +31,6 @@ int main(int argc, char** argv) {
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,
        .verbs = {add_pretrain, add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask,
-                 add_embed, add_similar, add_generate}},
+                 add_embed, add_similar, add_generate, add_bench}},
       argc, argv);
 }

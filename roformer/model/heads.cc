@@ -25,6 +25,13 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                 labels, {}, at::Reduction::Mean, ignored);
 }
 
+/// Of labels that are all classes.
+at::Tensor dense_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  const bool narrow = logits.scalar_type() == at::kBFloat16 || logits.scalar_type() == at::kHalf;
+  return narrow && logits.size(1) % 8 == 0 ? torch::mean_cross_entropy(logits, labels)
+                                           : cross_entropy(logits, labels);
+}
+
 /// In the type of the layer's parameters: these heads are small.
 at::Tensor dense_wide(::torch::nn::Linear& layer, const at::Tensor& x) {
   return layer(x.to(layer->weight.scalar_type()));
@@ -111,7 +118,7 @@ class LanguageModelImpl final : public ModelImpl {
           .loss = cross_entropy(logits.flatten(0, 1), labels), .logits = logits, .hidden = hidden};
     }
     const at::Tensor logits = predict(hidden.flatten(0, 1).index_select(0, places));
-    return {.loss = cross_entropy(logits, labels.index_select(0, places)),
+    return {.loss = dense_cross_entropy(logits, labels.index_select(0, places)),
             .logits = logits,
             .hidden = hidden};
   }

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "roformer/model/mixed.h"
 #include "roformer/model/recompute.h"
 #include "rotary/frequencies.h"
 #include "rotary/rope.h"
@@ -44,6 +45,13 @@ std::shared_ptr<torch::EncodingImpl> encoding_of(const Config& config) {
 }
 
 }  // namespace
+
+bool has_fused_layers(const Config& config) {
+  return config.use_bias && config.norm_type == NormType::kLayer &&
+         config.hidden_act == Activation::kGelu && config.hidden_size % 8 == 0 &&
+         config.hidden_size <= torch::kMostNormWidth && config.intermediate_size % 8 == 0 &&
+         config.embedding_dim() % 8 == 0 && config.embedding_dim() <= torch::kMostNormWidth;
+}
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   switch (activation) {
@@ -99,6 +107,19 @@ EmbeddingsImpl::EmbeddingsImpl(const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(size, config));
 }
 
+at::Tensor EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType type) {
+  torch::AddNormOptions options = norm_->options();
+  at::Tensor x = words_(inputs.ids);
+  if (inputs.types) {
+    x = x + types_(*inputs.types);
+  } else {
+    options.bias = types_->weight[0];
+  }
+  x = x.to(type);
+  if (inputs.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
+  return at::dropout(torch::add_norm(x, std::nullopt, options).first, dropout_, is_training());
+}
+
 at::Tensor EmbeddingsImpl::forward(const Inputs& inputs, torch::EncodingImpl& encoding,
                                    const torch::Where& where) {
   at::Tensor x = words_(inputs.ids);
@@ -138,13 +159,18 @@ at::Tensor SelfAttentionImpl::softmax(at::Tensor q, at::Tensor k, at::Tensor v,
     k = turned[1];
     if (turn_values_) v = turned[2];
   }
-  q = q.transpose(1, 2);
-  k = k.transpose(1, 2);
-  v = v.transpose(1, 2);
-  if (cache != nullptr) std::tie(k, v) = cache->softmax.append(k, v);
+  return attend_turned(q, k, v, pass, cache);
+}
+
+at::Tensor SelfAttentionImpl::attend_turned(const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v, const Pass& pass,
+                                            Cache::Layer* cache) {
+  at::Tensor keys = k.transpose(1, 2);
+  at::Tensor values = v.transpose(1, 2);
+  if (cache != nullptr) std::tie(keys, values) = cache->softmax.append(keys, values);
   torch::AttendOptions options = pass.attend;
   options.dropout = is_training() ? dropout_ : 0.0;
-  return torch::attend(q, k, v, options);
+  return torch::attend(q.transpose(1, 2), keys, values, options);
 }
 
 at::Tensor SelfAttentionImpl::linear(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -172,6 +198,27 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, torch::EncodingImpl& 
   return y.transpose(1, 2).flatten(2);
 }
 
+at::Tensor SelfAttentionImpl::forward_joined(const at::Tensor& qkv, const at::Tensor& bias,
+                                             torch::EncodingImpl& encoding, const Pass& pass) {
+  const bool turns = kind_ == AttentionKind::kSoftmax && encoding.sites().query_key;
+  const auto [q, k, v] = torch::split_heads_(qkv, {.heads = heads_,
+                                                   .turned = turns ? (turn_values_ ? 3 : 2) : 0,
+                                                   .rope = rope_,
+                                                   .where = pass.where,
+                                                   .bias = bias});
+  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(q, k, v, pass, nullptr)
+                                                       : attend_turned(q, k, v, pass, nullptr);
+  return y.transpose(1, 2).flatten(2);
+}
+
+std::vector<at::Tensor> SelfAttentionImpl::weights() const {
+  return {query_->weight, key_->weight, value_->weight};
+}
+
+std::vector<at::Tensor> SelfAttentionImpl::biases() const {
+  return {query_->bias, key_->bias, value_->bias};
+}
+
 ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
     : ::torch::nn::Module("Residual"), dropout_(config.hidden_dropout_prob) {
   dense_ = register_module("dense", make_linear(from, config.hidden_size, config));
@@ -182,8 +229,19 @@ at::Tensor ResidualImpl::forward(const at::Tensor& x, const at::Tensor& before) 
   return norm_->forward(at::dropout(dense(dense_, x), dropout_, is_training()) + before);
 }
 
-LayerImpl::LayerImpl(const Config& config)
-    : ::torch::nn::Module("Layer"), activation_(config.hidden_act) {
+Twice ResidualImpl::finish(const at::Tensor& product, const at::Tensor& before,
+                           const std::optional<at::Tensor>& seed) {
+  torch::AddNormOptions options = norm_->options();
+  options.bias = dense_->bias;
+  if (seed) {
+    options.dropout = dropout_;
+    options.seed = seed;
+  }
+  return torch::add_norm(product, before, options);
+}
+
+LayerImpl::LayerImpl(const Config& config, std::int64_t number)
+    : ::torch::nn::Module("Layer"), number_(number), activation_(config.hidden_act) {
   const auto attention = add_group(*this, "attention");
   self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config));
   attention_output_ = attention->register_module(
@@ -195,10 +253,30 @@ LayerImpl::LayerImpl(const Config& config)
       register_module("output", std::make_shared<ResidualImpl>(config.intermediate_size, config));
 }
 
-at::Tensor LayerImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
-                              Cache::Layer* cache) {
-  const at::Tensor y = attention_output_->forward(self_->forward(x, encoding, pass, cache), x);
-  return output_->forward(activate(dense(intermediate_, y), activation_), y);
+Twice LayerImpl::forward(const Twice& x, torch::EncodingImpl& encoding, const Pass& pass,
+                         Cache::Layer* cache) {
+  if (pass.fused && cache == nullptr) return forward_fused(x, encoding, pass);
+  const at::Tensor y =
+      attention_output_->forward(self_->forward(x.first, encoding, pass, cache), x.second);
+  const at::Tensor z = output_->forward(activate(dense(intermediate_, y), activation_), y);
+  return {z, z};
+}
+
+Twice LayerImpl::forward_fused(const Twice& x, torch::EncodingImpl& encoding, const Pass& pass) {
+  const auto seed = [&](std::int64_t which) {
+    return pass.seeds ? std::optional(pass.seeds->select(0, 2 * number_ + which)) : std::nullopt;
+  };
+  const at::ScalarType type = x.first.scalar_type();
+  const std::vector<at::Tensor> narrow = joined_as(type, {self_->weights(),
+                                                          {attention_output_->weight()},
+                                                          {intermediate_->weight},
+                                                          {output_->weight()}});
+  const at::Tensor bias = at::cat(self_->biases());  // its gradient comes from forward_joined()
+  const at::Tensor qkv = at::linear(x.first, narrow[0], bias.detach().to(type));
+  const at::Tensor seen = self_->forward_joined(qkv, bias, encoding, pass);
+  const Twice y = attention_output_->finish(at::linear(seen, narrow[1]), x.second, seed(0));
+  const at::Tensor h = torch::bias_gelu(at::linear(y.first, narrow[2]), intermediate_->bias);
+  return output_->finish(at::linear(h, narrow[3]), y.second, seed(1));
 }
 
 EncoderImpl::EncoderImpl(const Config& config)
@@ -207,30 +285,35 @@ EncoderImpl::EncoderImpl(const Config& config)
   const auto group = add_group(*this, "layer");
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers_.push_back(
-        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config)));
+        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, i)));
   }
 }
 
 /// The bias of the scores is made before the layers and shared by them: an input, too.
-at::Tensor EncoderImpl::recompute(LayerImpl& layer, const at::Tensor& x, const Pass& pass) {
-  std::vector<at::Tensor> inputs = {x};
+Twice EncoderImpl::recompute(LayerImpl& layer, const Twice& x, const Pass& pass) {
+  const bool two = !x.first.is_same(x.second);
+  std::vector<at::Tensor> inputs = {x.first};
+  if (two) inputs.push_back(x.second);
   if (pass.attend.bias) inputs.push_back(*pass.attend.bias);
-  const auto compute = [this, &layer, pass](const std::vector<at::Tensor>& in) {
+  const auto compute = [this, &layer, pass, two](const std::vector<at::Tensor>& in) {
     Pass again = pass;
-    if (again.attend.bias) again.attend.bias = in[1];
-    return layer.forward(in[0], *encoding_, again, nullptr);
+    if (again.attend.bias) again.attend.bias = in.back();
+    const Twice y = layer.forward({in[0], in[two ? 1 : 0]}, *encoding_, again, nullptr);
+    return y.first.is_same(y.second) ? std::vector{y.first} : std::vector{y.first, y.second};
   };
-  return recomputed(compute, inputs, layer.parameters());
+  const std::vector<at::Tensor> y = recomputed(compute, inputs, layer.parameters());
+  return {y.front(), y.back()};
 }
 
 at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache) {
   const bool recomputes = checkpointing_ && at::GradMode::is_enabled() && cache == nullptr;
+  Twice all = {x, std::move(x)};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    x = recomputes ? recompute(*layers_[i], x, pass)
-                   : layers_[i]->forward(x, *encoding_, pass,
-                                         cache == nullptr ? nullptr : &cache->layers[i]);
+    all = recomputes ? recompute(*layers_[i], all, pass)
+                     : layers_[i]->forward(all, *encoding_, pass,
+                                           cache == nullptr ? nullptr : &cache->layers[i]);
   }
-  return x;
+  return all.first;
 }
 
 }  // namespace rotary::roformer

@@ -16,11 +16,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roformer/model/config.h"
 #include "roformer/model/model.h"
 #include "rotary/torch_encodings.h"
+#include "rotary/torch_layers.h"
 
 namespace rotary::roformer {
 
@@ -34,6 +36,8 @@ class NormImpl : public ::torch::nn::Module {
  public:
   NormImpl(std::int64_t size, const Config& config);
   at::Tensor forward(const at::Tensor& x) const;
+  /// What add_norm() needs of a layer norm.
+  torch::AddNormOptions options() const { return {.weight = weight_, .shift = bias_, .eps = eps_}; }
 
  private:
   NormType type_;
@@ -50,7 +54,16 @@ struct Pass {
   /// Softmax attention; the encoding's bias is in it.
   torch::AttendOptions attend{};
   bool causal = false;
+  /// By the operators of torch_layers.h, with dropout as these say, [2 layers], where there is any.
+  bool fused = false;
+  std::optional<at::Tensor> seeds{};
 };
+
+/// What runs from layer to layer, twice: see torch::add_norm().
+using Twice = std::pair<at::Tensor, at::Tensor>;
+
+/// Whether those operators can do what this model does between its products of matrices.
+bool has_fused_layers(const Config& config);
 
 /// "word_embeddings", "token_type_embeddings", "LayerNorm".
 class EmbeddingsImpl : public ::torch::nn::Module {
@@ -58,6 +71,8 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   explicit EmbeddingsImpl(const Config& config);
   at::Tensor forward(const Inputs& inputs, torch::EncodingImpl& encoding,
                      const torch::Where& where);
+  /// In another type; with an encoding that is not of the input.
+  at::Tensor forward_fused(const Inputs& inputs, at::ScalarType type);
   const at::Tensor& words() const { return words_->weight; }
 
  private:
@@ -75,10 +90,18 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   /// [batch, tokens, hidden_size] to the same.
   at::Tensor forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
                      Cache::Layer* cache);
+  /// From queries, keys and values side by side, [batch, tokens, 3 hidden_size], which it changes;
+  /// `bias` [3 hidden_size] is in them.
+  at::Tensor forward_joined(const at::Tensor& qkv, const at::Tensor& bias,
+                            torch::EncodingImpl& encoding, const Pass& pass);
+  std::vector<at::Tensor> weights() const;
+  std::vector<at::Tensor> biases() const;
 
  private:
   at::Tensor softmax(at::Tensor q, at::Tensor k, at::Tensor v, torch::EncodingImpl& encoding,
                      const Pass& pass, Cache::Layer* cache);
+  at::Tensor attend_turned(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const Pass& pass, Cache::Layer* cache);
   at::Tensor linear(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Pass& pass,
                     Cache::Layer* cache);
 
@@ -97,6 +120,10 @@ class ResidualImpl : public ::torch::nn::Module {
  public:
   ResidualImpl(std::int64_t from, const Config& config);
   at::Tensor forward(const at::Tensor& x, const at::Tensor& before);
+  /// With the product of "dense" and x done, without its bias.
+  Twice finish(const at::Tensor& product, const at::Tensor& before,
+               const std::optional<at::Tensor>& seed);
+  const at::Tensor& weight() const { return dense_->weight; }
 
  private:
   double dropout_;
@@ -107,11 +134,14 @@ class ResidualImpl : public ::torch::nn::Module {
 /// "attention": "self" and "output"; "intermediate": "dense"; "output".
 class LayerImpl : public ::torch::nn::Module {
  public:
-  explicit LayerImpl(const Config& config);
-  at::Tensor forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
-                     Cache::Layer* cache);
+  LayerImpl(const Config& config, std::int64_t number);
+  Twice forward(const Twice& x, torch::EncodingImpl& encoding, const Pass& pass,
+                Cache::Layer* cache);
 
  private:
+  Twice forward_fused(const Twice& x, torch::EncodingImpl& encoding, const Pass& pass);
+
+  std::int64_t number_;
   Activation activation_;
   std::shared_ptr<SelfAttentionImpl> self_;
   std::shared_ptr<ResidualImpl> attention_output_;
@@ -128,7 +158,7 @@ class EncoderImpl : public ::torch::nn::Module {
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
 
  private:
-  at::Tensor recompute(LayerImpl& layer, const at::Tensor& x, const Pass& pass);
+  Twice recompute(LayerImpl& layer, const Twice& x, const Pass& pass);
 
   bool checkpointing_ = false;
   std::shared_ptr<torch::EncodingImpl> encoding_;

@@ -8,6 +8,7 @@
 #include <torch/nn/init.h>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "roformer/model/layers.h"
@@ -73,12 +74,27 @@ const at::Tensor& RoFormerImpl::word_embeddings() const { return embeddings_->wo
 
 void RoFormerImpl::set_checkpointing(bool on) { encoder_->set_checkpointing(on); }
 
+/// The operators of torch_layers.h are for mixed precision, and for float32 on a GPU.
+void RoFormerImpl::choose_layers(const Inputs& in, Pass& pass) const {
+  if (!compute_type_) return;
+  const bool narrow = *compute_type_ == at::kBFloat16 || *compute_type_ == at::kHalf;
+  const bool wide_on_cuda = *compute_type_ == at::kFloat && in.ids.is_cuda();
+  pass.fused = has_fused_layers(config_) && (narrow || wide_on_cuda);
+  if (pass.fused && is_training() && config_.hidden_dropout_prob > 0.0) {
+    pass.seeds = at::randint(std::numeric_limits<std::int64_t>::max(),
+                             {2 * config_.num_hidden_layers}, in.ids.options());
+  }
+}
+
 at::Tensor RoFormerImpl::forward(const Inputs& in) {
   check_inputs(config_, in);
   Pass pass = make_pass(config_, in);
   torch::EncodingImpl& encoding = encoder_->encoding();
-  at::Tensor x = embeddings_->forward(in, encoding, pass.where);
-  if (project_) x = project_(x);
+  choose_layers(in, pass);
+  const bool fused_words = pass.fused && !encoding.sites().input && !config_.dropout_before_norm;
+  at::Tensor x = fused_words ? embeddings_->forward_fused(in, *compute_type_)
+                             : embeddings_->forward(in, encoding, pass.where);
+  if (project_) x = dense(project_, x);
   if (compute_type_) x = x.to(*compute_type_);
   if (encoding.sites().score) {
     const c10::SymInt tokens = x.sym_size(1);

@@ -30,6 +30,7 @@ namespace rotary::roformer {
 
 class EmbeddingsImpl;
 class EncoderImpl;
+struct Pass;
 
 /// What the layers remember of the tokens so far, for a causal model in inference.
 struct Cache {
@@ -101,6 +102,8 @@ class RoFormerImpl : public ::torch::nn::Module {
   const std::string& attention_backend() const noexcept { return backend_; }
 
  private:
+  void choose_layers(const Inputs& inputs, Pass& pass) const;
+
   Config config_;
   std::shared_ptr<EmbeddingsImpl> embeddings_;
   ::torch::nn::Linear project_{nullptr};

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -52,33 +53,44 @@ struct Plan : ::torch::CustomClassHolder {
   std::size_t inputs;
 };
 
+/// The first `count`, as beginnings of a graph of their own.
+variable_list detached(at::TensorList tensors, std::size_t count) {
+  variable_list all;
+  for (const at::Tensor& x : tensors.slice(0, count)) {
+    all.push_back(x.detach().set_requires_grad(x.requires_grad()));
+  }
+  return all;
+}
+
 struct Recomputed : ::torch::autograd::Function<Recomputed> {
-  static at::Tensor forward(AutogradContext* context, const Computation& compute,
-                            std::size_t inputs, at::TensorList tensors) {
+  static variable_list forward(AutogradContext* context, const Computation& compute,
+                               std::size_t inputs, at::TensorList tensors) {
     const auto plan =
         c10::make_intrusive<Plan>(compute, RandomState(tensors.front().device()), inputs);
     context->saved_data["plan"] = c10::IValue::make_capsule(plan);
     context->save_for_backward(tensors.vec());
-    return compute(tensors.slice(0, inputs).vec());
+    context->set_materialize_grads(false);
+    // With a graph, which is dropped at once: which kernels run may depend on there being one.
+    const at::AutoGradMode with_grad(true);
+    variable_list results = compute(detached(tensors, inputs));
+    for (at::Tensor& y : results) y = y.detach();
+    return results;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const c10::intrusive_ptr<Plan> plan =
         c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
     variable_list tensors = context->get_saved_variables();
+    const variable_list inputs = detached(tensors, plan->inputs);
+    std::copy(inputs.begin(), inputs.end(), tensors.begin());
     variable_list wanted;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (i < plan->inputs) {
-        const bool needs_grad = tensors[i].requires_grad();
-        tensors[i] = tensors[i].detach().set_requires_grad(needs_grad);
-      }
       if (!tensors[i].requires_grad()) continue;
       wanted.push_back(tensors[i]);
       places.push_back(i);
     }
-    const variable_list found =
-        again(*plan, {tensors.begin(), tensors.begin() + plan->inputs}, wanted, grads.front());
+    const variable_list found = again(*plan, inputs, wanted, grads);
     variable_list results(2 + tensors.size());  // two arguments are no tensors
     for (std::size_t i = 0; i < found.size(); ++i) results[2 + places[i]] = found[i];
     return results;
@@ -86,24 +98,32 @@ struct Recomputed : ::torch::autograd::Function<Recomputed> {
 
  private:
   static variable_list again(const Plan& plan, const variable_list& inputs,
-                             const variable_list& wanted, const at::Tensor& grad) {
-    at::Tensor result;
+                             const variable_list& wanted, const variable_list& grads) {
+    variable_list results;
     {
       const at::AutoGradMode with_grad(true);
       const RandomState now(inputs.front().device());
       plan.random.restore();
-      result = plan.compute(inputs);
+      results = plan.compute(inputs);
       now.restore();
     }
-    return ::torch::autograd::grad({result}, wanted, {grad}, /*retain_graph=*/false,
+    variable_list used;
+    variable_list known;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      used.push_back(results[i]);
+      known.push_back(grads[i]);
+    }
+    return ::torch::autograd::grad(used, wanted, known, /*retain_graph=*/false,
                                    /*create_graph=*/false, /*allow_unused=*/true);
   }
 };
 
 }  // namespace
 
-at::Tensor recomputed(const Computation& compute, const std::vector<at::Tensor>& inputs,
-                      const std::vector<at::Tensor>& parameters) {
+std::vector<at::Tensor> recomputed(const Computation& compute,
+                                   const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& parameters) {
   variable_list all = inputs;
   all.insert(all.end(), parameters.begin(), parameters.end());
   return Recomputed::apply(compute, inputs.size(), at::TensorList(all));

@@ -11,13 +11,14 @@
 
 namespace rotary::roformer {
 
-/// One tensor out of several.
-using Computation = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+/// Tensors out of tensors; the results are different ones.
+using Computation = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
 /// compute(inputs), of which autograd keeps the inputs alone: the way back computes it again, with
 /// the random numbers of the first time. `parameters` are what `compute` uses beside its inputs;
 /// gradients go to both. Derivatives of the first order only.
-at::Tensor recomputed(const Computation& compute, const std::vector<at::Tensor>& inputs,
-                      const std::vector<at::Tensor>& parameters);
+std::vector<at::Tensor> recomputed(const Computation& compute,
+                                   const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& parameters);
 
 }  // namespace rotary::roformer

@@ -245,11 +245,14 @@ std::vector<at::Tensor> gradients(const Model& m) {
 
 TEST(Checkpointing, GivesTheSameGradientsBitForBit) {
   for (const char* encoding : {"rope", "rope+t5"}) {  // T5's bias is learned, and of all layers
-    for (const bool training : {true, false}) {
+    for (const auto& [training, type] :
+         {std::pair(true, at::kFloat), std::pair(false, at::kFloat), std::pair(true, at::kBFloat16),
+          std::pair(false, at::kBFloat16)}) {
       Config config = small(Task::kMaskedLm);
       config.position_encoding = encoding;
       const Model m = make(config);
       m->train(training);
+      m->set_compute_type(type);
       const auto plain = gradients(m);
       const double next = at::rand({1}).item<double>();
       m->set_checkpointing(true);

@@ -423,3 +423,32 @@ def test_usage():
     assert "a verb is needed" in run(code=2)
     assert "no verb 'train'" in run("train", code=2)
     assert "vocab.txt" in run("fill-mask", golden("mlm-small")[0], "x", code=2)
+
+
+def test_bench_trains_and_counts(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config(architectures=["RoFormerForMaskedLM"])))
+    shape = ["--device", "cpu", "--rows", 2, "--length", 16, "--warmup", 1, "--steps", 2]
+    for more in [["--type", "float32"], ["--packed", "--checkpointing"]]:
+        answer = json.loads(run("bench", path, *shape, "--peak", 1, "--json", *more))
+        assert len(answer["losses"]) == 3
+        assert all(0 < loss < 10 for loss in answer["losses"])
+        assert answer["tokens_per_second"] == pytest.approx(32 / answer["seconds_per_step"])
+        assert answer["peak_memory"] > 0
+        assert answer["tflops"] == pytest.approx(answer["utilisation"])
+    assert "tokens/s" in run("bench", path, *shape)
+
+
+def test_bench_of_given_batches(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config(architectures=["RoFormerForMaskedLM"])))
+    ids = torch.randint(1, 61, (2, 3, 8))
+    batches = tmp_path / "batches.safetensors"
+    options = ["--device", "cpu", "--warmup", 0, "--steps", 4, "--json", "--batches", batches]
+    save_file({"ids": ids, "labels": ids.clone()}, batches)
+    losses = json.loads(run("bench", path, *options))["losses"]
+    assert len(losses) == 4
+    assert losses[2] < losses[0]  # the same batch again
+    save_file({"ids": ids}, batches)
+    wanted = "no tensor `labels` [steps, rows, length]"
+    assert wanted in run("bench", path, *options, code=1)

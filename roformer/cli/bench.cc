@@ -1,0 +1,241 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// roformer bench: how fast a model trains here.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "roformer/checkpoint/checkpoint.h"
+#include "roformer/cli/commands.h"
+#include "roformer/train/memory.h"
+#include "roformer/train/step.h"
+#include "tools/terminal.h"
+
+namespace rotary::roformer::cli {
+namespace {
+
+struct BenchOptions {
+  std::string checkpoint;
+  std::string batches;
+  std::string device = "cuda";
+  std::string type = "bfloat16";
+  std::int64_t rows = 64;
+  std::int64_t length = 512;
+  std::int64_t steps = 20;
+  std::int64_t warmup = 5;
+  double learning_rate = 1e-4;
+  double dropout = -1.0;
+  double peak = 0.0;
+  bool checkpointing = false;
+  bool packed = false;
+  bool json = false;
+};
+
+constexpr const char* kBenchFooter =
+    R"(Trains a masked or causal language model for some steps: forward, backward, clipping, AdamW, as
+`roformer pretrain` does it. CHECKPOINT is a model, or a config.json for one with random weights.
+Tokens are random, 15 % of them labelled, unless --batches names a .safetensors file with `ids` and
+`labels`, int64 [steps, rows, length], which are taken in turn.
+
+TFLOP/s counts what the model asks for, not what is computed again: 6 for each weight of a layer and
+token, 12 layers hidden_size length for attention, and the head where there are labels. --peak is
+the machine's own figure to compare with (an H200: 989 in bfloat16).
+
+Examples:
+  roformer bench config.json --rows 64 --length 512 --peak 989
+  roformer bench model/ --device cpu --type float32 --rows 2 --length 128 --steps 3)";
+
+struct TrainingBatch {
+  Inputs inputs;
+  std::int64_t labels = 0;
+};
+
+at::Tensor random_labels(const at::Tensor& ids) {
+  constexpr double kLabelled = 0.15;
+  return at::where(at::rand(ids.sizes()) < kLabelled, ids, kIgnored);
+}
+
+TrainingBatch to_batch(const at::Tensor& ids, const at::Tensor& labels, const BenchOptions& options,
+                       at::Device device) {
+  const at::Tensor places = labels.flatten().ne(kIgnored).nonzero().squeeze(1);
+  TrainingBatch batch;
+  batch.inputs.ids = ids.to(device);
+  batch.inputs.labels = labels.to(device);
+  batch.inputs.label_places = places.to(device);
+  batch.inputs.logits_at = LogitsAt::kLabels;
+  batch.inputs.causal_labels = CausalLabels::kNextToken;
+  batch.labels = places.numel();
+  if (options.packed) {
+    batch.inputs.cu_seqlens =
+        at::arange(0, ids.numel() + 1, ids.size(1), at::TensorOptions(at::kInt)).to(device);
+    batch.inputs.max_seqlen = ids.size(1);
+  }
+  return batch;
+}
+
+std::vector<TrainingBatch> make_batches(const BenchOptions& options, const Config& config,
+                                        at::Device device) {
+  std::vector<TrainingBatch> all;
+  if (options.batches.empty()) {
+    const at::Tensor ids =
+        at::randint(1, config.vocab_size, {options.rows, options.length}, at::kLong);
+    all.push_back(to_batch(ids, random_labels(ids), options, device));
+    return all;
+  }
+  const TensorMap tensors = read_tensors(options.batches);
+  for (const char* name : {"ids", "labels"}) {
+    if (!tensors.contains(name) || tensors.at(name).dim() != 3) {
+      fail_file(options.batches, fmt::format("no tensor `{}` [steps, rows, length]", name));
+    }
+  }
+  const std::int64_t count = std::min(tensors.at("ids").size(0), options.warmup + options.steps);
+  for (std::int64_t i = 0; i < count; ++i) {
+    all.push_back(to_batch(tensors.at("ids")[i], tensors.at("labels")[i], options, device));
+  }
+  return all;
+}
+
+Model open_model(const BenchOptions& options) {
+  Config config = options.checkpoint.ends_with(".json")
+                      ? read_config(options.checkpoint)
+                      : read_config(find_checkpoint(options.checkpoint).config);
+  if (config.task != Task::kCausalLm) config.task = Task::kMaskedLm;
+  if (options.dropout >= 0.0) {
+    config.hidden_dropout_prob = options.dropout;
+    config.attention_probs_dropout_prob = options.dropout;
+  }
+  Model model = make_model(config);
+  if (!options.checkpoint.ends_with(".json")) {
+    const CheckpointFiles files = find_checkpoint(options.checkpoint);
+    load_weights(*model, read_weights(files.weights), options.checkpoint);
+  }
+  return model;
+}
+
+/// Additions and multiplications that a token asks for, forward and backward.
+double operations_per_token(const Config& c, double length, double labelled) {
+  const auto hidden = static_cast<double>(c.hidden_size);
+  const auto inner = static_cast<double>(c.intermediate_size);
+  const auto layers = static_cast<double>(c.num_hidden_layers);
+  const auto embedding = static_cast<double>(c.embedding_dim());
+  const double weights = layers * (4 * hidden * hidden + 2 * hidden * inner);
+  const double head =
+      embedding * ((c.mlm_transform ? hidden : 0.0) + static_cast<double>(c.vocab_size));
+  return 6 * weights + 12 * layers * hidden * length + 6 * labelled * head;
+}
+
+struct BenchResult {
+  double tokens_per_second = 0.0;
+  double seconds = 0.0;  // a step
+  double teraflops = 0.0;
+  std::int64_t memory = 0;
+  std::vector<double> losses{};
+  std::string attention{};
+};
+
+BenchResult measure(const BenchOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  at::Device device(options.device);
+  if (!device.is_cpu() && !device.has_index()) device.set_index(0);
+  at::manual_seed(1);
+  const Model model = open_model(options);
+  model->to(device);
+  model->train();
+  if (options.type == "bfloat16") model->set_compute_type(at::kBFloat16);
+  model->set_checkpointing(options.checkpointing);
+  const std::vector<TrainingBatch> batches = make_batches(options, model->config(), device);
+  StepEngine engine(*model, {.learning_rate = options.learning_rate}, nullptr);
+
+  std::vector<Packet> packets;
+  Clock::time_point start;
+  double tokens = 0.0;
+  double labels = 0.0;
+  for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
+    if (step == options.warmup) {
+      if (!packets.empty()) packets.back().read();  // the device has done what it was given
+      start = Clock::now();
+    }
+    const TrainingBatch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
+    engine.add_batch(batch.inputs, batch.labels);
+    engine.update(step + 1, options.learning_rate, /*vote=*/false);
+    packets.push_back(engine.make_packet());
+    if (step < options.warmup) continue;
+    tokens += static_cast<double>(batch.inputs.ids.numel());
+    labels += static_cast<double>(batch.labels);
+  }
+  packets.back().read();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+
+  BenchResult result{.tokens_per_second = tokens / seconds,
+                     .seconds = seconds / static_cast<double>(options.steps),
+                     .memory = peak_memory(device),
+                     .attention = model->roformer().attention_backend()};
+  const auto length = static_cast<double>(batches.front().inputs.ids.size(1));
+  result.teraflops = 1e-12 * result.tokens_per_second *
+                     operations_per_token(model->config(), length, labels / tokens);
+  for (Packet& packet : packets) {
+    const Packet::Figures figures = packet.read();
+    result.losses.push_back(figures.loss_sum / figures.labels);
+  }
+  return result;
+}
+
+void bench(const BenchOptions& options) {
+  const BenchResult r = measure(options);
+  if (options.json) {
+    nlohmann::ordered_json json = {{"tokens_per_second", r.tokens_per_second},
+                                   {"seconds_per_step", r.seconds},
+                                   {"peak_memory", r.memory},
+                                   {"tflops", r.teraflops},
+                                   {"attention", r.attention},
+                                   {"losses", r.losses}};
+    if (options.peak > 0.0) json["utilisation"] = r.teraflops / options.peak;
+    rotary::cli::print_out(json.dump() + "\n");
+    return;
+  }
+  std::string text = fmt::format("{:.0f} tokens/s, {:.1f} ms a step, {:.1f} GB, {:.0f} TFLOP/s",
+                                 r.tokens_per_second, 1e3 * r.seconds,
+                                 1e-9 * static_cast<double>(r.memory), r.teraflops);
+  if (options.peak > 0.0)
+    text += fmt::format(", {:.0f} % of {:g}", 100 * r.teraflops / options.peak, options.peak);
+  rotary::cli::print_out(text + fmt::format(", attention: {}, loss {:.4f} to {:.4f}\n", r.attention,
+                                            r.losses.front(), r.losses.back()));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* verb = app.add_subcommand("bench", "How fast a model trains on this machine");
+  verb->footer(kBenchFooter);
+  verb->add_option("CHECKPOINT", o->checkpoint, "A model, or a config.json")
+      ->required()
+      ->type_name("");
+  verb->add_option("--rows", o->rows, "Sequences a batch")->check(CLI::PositiveNumber);
+  verb->add_option("--length", o->length, "Tokens a sequence")->check(CLI::PositiveNumber);
+  verb->add_option("--steps", o->steps, "Steps that are measured")->check(CLI::PositiveNumber);
+  verb->add_option("--warmup", o->warmup, "Steps before")->check(CLI::NonNegativeNumber);
+  verb->add_option("--type", o->type, "bfloat16 or float32")
+      ->check(CLI::IsMember({"bfloat16", "float32"}));
+  verb->add_option("--device", o->device, "cpu, cuda, cuda:1");
+  verb->add_option("--dropout", o->dropout, "Instead of the config's, of both kinds")
+      ->check(CLI::Range(0.0, 0.99));
+  verb->add_option("--learning-rate", o->learning_rate, "Of AdamW");
+  verb->add_option("--batches", o->batches, "A .safetensors file with ids and labels");
+  verb->add_option("--peak", o->peak, "TFLOP/s that the machine could do");
+  verb->add_flag("--checkpointing", o->checkpointing, "Compute layers again on the way back");
+  verb->add_flag("--packed", o->packed, "Rows as packed sequences");
+  verb->add_flag("--json", o->json, "Print JSON for a program, with the loss of every step");
+  verb->callback([o] { bench(*o); });
+}
+
+}  // namespace rotary::roformer::cli

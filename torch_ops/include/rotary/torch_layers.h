@@ -1,0 +1,72 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What stands between the products of matrices in a Transformer, each read once and written once.
+///
+///   at::Tensor h = rotary::torch::bias_gelu(at::linear(x, w1), b1);
+///   auto [y, y_again] = rotary::torch::add_norm(at::linear(h, w2), x,
+///                                               {.bias = b2, .weight = gain, .shift = shift});
+///
+/// Tensors are [.., width] of float32, bfloat16 or float16, without gaps; parameters and their
+/// gradients are float32, and so is all that happens in between. On CUDA widths are multiples of 8,
+/// and those of add_norm at most kMostNormWidth. Gradients of the first order; the same numbers in
+/// every run. c10::ValueError says what does not fit. In Python: torch.ops.rotary.*.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "rotary/torch_where.h"
+
+namespace rotary::torch {
+
+inline constexpr std::int64_t kMostNormWidth = 1024;
+
+struct AddNormOptions {
+  /// [width] each; `bias` may be absent.
+  std::optional<at::Tensor> bias{};
+  at::Tensor weight{};
+  at::Tensor shift{};
+  double eps = 1e-5;
+  /// The probability with which an element is dropped, in steps of 2^-16.
+  double dropout = 0.0;
+  /// One int64, where the tensors are: which elements are dropped is a function of it and of
+  /// nothing else, on CPU and CUDA the same one. So no mask is kept. Needed for dropout.
+  std::optional<at::Tensor> seed{};
+};
+
+/// layer_norm(before + dropout(x + bias)), `before` or 0, twice: the gradients of the two are added by the kernel
+/// that needs their sum. Where both a layer and the next sum use the result, each takes one.
+std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
+                                           const std::optional<at::Tensor>& before,
+                                           const AddNormOptions& options);
+
+/// gelu(x + bias), with the error function (to 1e-7).
+at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
+
+/// The mean of -log softmax(logits)[label] over rows: logits [rows, classes], labels [rows] of
+/// int64, each a class; NaN where one is not.
+at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+
+struct SplitHeadsOptions {
+  std::int64_t heads = 0;
+  /// How many of the three turn, and how: queries, keys, values; as torch_rope.h says.
+  std::int64_t turned = 2;
+  std::string rope{};
+  Where where{};
+  /// [3 heads head_dim], float32: what was added to the product. Its gradient is found here, where
+  /// the one of the product is in one piece.
+  std::optional<at::Tensor> bias{};
+};
+
+/// The product of x with the weights of queries, keys and values at once, [batch, tokens, 3 heads
+/// head_dim], to the three of them, [batch, tokens, heads, head_dim]: views of it, turned in place.
+/// So the product must be nobody else's. The three gradients are turned back into one tensor.
+std::array<at::Tensor, 3> split_heads_(const at::Tensor& qkv, const SplitHeadsOptions& options);
+
+}  // namespace rotary::torch

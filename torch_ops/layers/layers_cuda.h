@@ -1,0 +1,92 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The layers on CUDA: pointers and sizes. Launchers neither allocate nor wait; they return what
+// cudaGetLastError() says, as a number, so that callers need no CUDA header. Tensors have no gaps
+// and begin at multiples of 16 bytes; widths are multiples of 8.
+#pragma once
+
+#include <cstdint>
+
+#include "layers/random.h"
+
+namespace rotary::torch::cuda {
+
+enum class LayerType { kFloat, kBFloat16, kFloat16 };
+
+/// [rows, width] unless said otherwise.
+struct AddNorm {
+  const void* x = nullptr;
+  const void* before = nullptr;   // or null: 0
+  const float* bias = nullptr;    // [width], or null
+  const float* weight = nullptr;  // [width]
+  const float* shift = nullptr;   // [width]
+  const std::int64_t* seed = nullptr;
+  void* y = nullptr;
+  float* mean = nullptr;  // [rows]
+  float* rstd = nullptr;  // [rows]: 1 / sqrt(variance + eps)
+  std::int64_t rows = 0;
+  int width = 0;
+  float eps = 0.0F;
+  Dropout dropout{};
+};
+int launch_add_norm(const AddNorm& job, LayerType type, void* stream);
+
+struct AddNormBackward {
+  AddNorm forward{};  // its y is not looked at
+  const void* grad = nullptr;
+  const void* grad_too = nullptr;  // added to grad, or null
+  void* dx = nullptr;              // null where nothing is dropped: it is dbefore then
+  void* dbefore = nullptr;
+  float* partial = nullptr;  // [partial_rows(rows), 3, width]: parts of dweight, dshift, dbias
+};
+int launch_add_norm_backward(const AddNormBackward& job, LayerType type, void* stream);
+
+int launch_bias_gelu(const void* x, const float* bias, void* y, std::int64_t rows, int width,
+                     LayerType type, void* stream);
+/// partial [tile_rows(rows, width), width]: parts of dbias.
+int launch_bias_gelu_backward(const void* grad, const void* x, const float* bias, void* dx,
+                              float* partial, std::int64_t rows, int width, LayerType type,
+                              void* stream);
+
+/// partial [tile_rows(rows, width), width]: parts of the sums over rows.
+int launch_row_sums(const void* x, float* partial, std::int64_t rows, int width, LayerType type,
+                    void* stream);
+
+// How many parts sums over rows are made of: the same on every device, and so are the sums. They
+// fill 132 multiprocessors once.
+constexpr std::int64_t parts_of_rows(std::int64_t rows, std::int64_t most) {
+  return rows < 4 * most ? (rows + 3) / 4 : most;
+}
+constexpr std::int64_t partial_rows(std::int64_t rows) { return parts_of_rows(rows, 3 * 132); }
+constexpr std::int64_t kTileColumns = 1024;
+constexpr std::int64_t kTileBlocks = 5;
+constexpr std::int64_t tile_columns(std::int64_t width) {
+  return (width + kTileColumns - 1) / kTileColumns;
+}
+constexpr std::int64_t tile_rows(std::int64_t rows, std::int64_t width) {
+  const std::int64_t most = kTileBlocks * 132 / tile_columns(width);
+  return parts_of_rows(rows, most > 1 ? most : 1);
+}
+
+/// Up to three results of `width` columns each, side by side.
+struct SumsOut {
+  float* sums[3] = {};
+  int width = 0;
+};
+/// Of partial [rows, columns].
+int launch_column_sums(const float* partial, const SumsOut& out, std::int64_t rows, int columns,
+                       void* stream);
+
+/// Rows of `bytes` bytes, `from_step` and `to_step` bytes apart: all multiples of 16.
+int launch_copy_rows(const void* from, void* to, std::int64_t rows, std::int64_t bytes,
+                     std::int64_t from_step, std::int64_t to_step, void* stream);
+
+/// logits [rows, classes]; labels, losses and lse (log of the sum of exponentials) [rows].
+int launch_cross_entropy(const void* logits, const std::int64_t* labels, float* losses, float* lse,
+                         std::int64_t rows, int classes, LayerType type, void* stream);
+int launch_cross_entropy_backward(const float* grad, const void* logits, const std::int64_t* labels,
+                                  const float* lse, void* dlogits, std::int64_t rows, int classes,
+                                  LayerType type, void* stream);
+
+}  // namespace rotary::torch::cuda
