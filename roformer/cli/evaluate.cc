@@ -217,7 +217,8 @@ void evaluate(const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
   const at::Device device = device_of(options.compute);
   const TextModel text = open_text_model(options.text);
-  text.model->to(device, type_of(options.compute));
+  text.model->to(device);
+  text.model->set_compute_type(type_of(options.compute));
   if (are_triples(options.examples)) return evaluate_triples(options, text);
   switch (text.model->config().task) {
     case Task::kMaskedLm:

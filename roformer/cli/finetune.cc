@@ -19,9 +19,11 @@
 
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
+#include "roformer/cli/progress.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
 #include "roformer/tasks/labels.h"
+#include "roformer/train/interrupt.h"
 #include "rotary/error.h"
 #include "tools/terminal.h"
 
@@ -109,6 +111,7 @@ Model make_task_model(const TuneOptions& options, const Labelled& data, std::uin
     }
   }
   model->to(device_of(options.compute));
+  model->set_compute_type(type_of(options.compute));
   return model;
 }
 
@@ -133,9 +136,27 @@ std::string measures_text(const Measures& measures) {
   return text;
 }
 
-void print_line(const TuneOptions& options, const std::string& line) {
-  if (!options.json) rotary::cli::print_out(line + "\n");
-}
+/// What a person sees; nothing where the result is to be JSON.
+class TuneProgress {
+ public:
+  explicit TuneProgress(const TuneOptions& options) {
+    if (!options.json) progress_.emplace();
+  }
+  void say(const std::string& line) {
+    if (progress_) progress_->say(line);
+  }
+  /// A line while it runs, and Ctrl-C.
+  void watch(FinetuneOptions& tuning) {
+    tuning.on_report = [this](const StepReport& report) {
+      if (progress_) progress_->show(report);
+    };
+    tuning.on_stop = [] { return InterruptGuard::requested(); };
+  }
+
+ private:
+  InterruptGuard interrupts_;
+  std::optional<Progress> progress_;
+};
 
 // ---- One run ------------------------------------------------------------------------------------
 
@@ -159,18 +180,24 @@ void tune(const TuneOptions& options) {
   const Model model = make_task_model(options, train, options.tuning.seed);
 
   const fs::path best = fs::path(options.output) / "best";
+  TuneProgress progress(options);
   FinetuneOptions tuning = options.tuning;
+  progress.watch(tuning);
   tuning.best_before = read_best(best);
   tuning.on_save = [&](const fs::path& folder) { copy_text_files(files, folder); };
   tuning.on_epoch = [&](std::int64_t step, const Measures& measures, bool is_best) {
-    print_line(options, fmt::format("step {}: valid {}{}", step, measures_text(measures),
-                                    is_best ? ", the best so far" : ""));
+    progress.say(fmt::format("step {}: valid {}{}", step, measures_text(measures),
+                             is_best ? ", the best so far" : ""));
     if (!is_best) return;
     save_with_vocabulary(best, *model, files);
     std::ofstream(best / "valid.json") << measures_json(measures).dump() << "\n";
   };
   const FinetuneOutcome outcome =
       finetune(model, tokenizer, train, options.valid.empty() ? nullptr : &valid, tuning);
+  if (outcome.end.ending == Ending::kStopped) {
+    progress.say("stopped and saved: the same command goes on");
+    return;
+  }
   OrderedJson json = {{"steps", outcome.end.step}, {"run", options.output}};
   if (options.valid.empty()) {
     save_with_vocabulary(best, *model, files);
@@ -180,12 +207,13 @@ void tune(const TuneOptions& options) {
   if (!options.test.empty()) {
     const Model kept = load_complete_model(best);
     kept->to(device_of(options.compute));
+    kept->set_compute_type(type_of(options.compute));
     const Measures measures =
         judge(*kept, read_labelled(options.test, options, labels), tokenizer, tuning.reading);
-    print_line(options, "test " + measures_text(measures));
+    progress.say("test " + measures_text(measures));
     json["test"] = measures_json(measures);
   }
-  print_line(options, "The model is in " + best.string());
+  progress.say("The model is in " + best.string());
   if (options.json) print_json(json);
 }
 
@@ -208,6 +236,9 @@ void cross_validate(const TuneOptions& options) {
   const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(options.text);
   const Labelled data = read_labelled(options.train, options);
   const std::vector<Fold> folds = folds_of(data, options.folds, options.tuning.seed);
+  TuneProgress progress(options);
+  FinetuneOptions tuning = options.tuning;
+  progress.watch(tuning);
   OrderedJson json = {{"folds", OrderedJson::array()}};
   std::vector<double> accuracies;
   double right = 0.0;
@@ -215,7 +246,9 @@ void cross_validate(const TuneOptions& options) {
   for (std::size_t i = 0; i < folds.size(); ++i) {
     const Model model = make_task_model(options, data, options.tuning.seed + i);
     const Labelled test = items_of(data, folds[i].test);
-    finetune(model, tokenizer, items_of(data, folds[i].train), nullptr, options.tuning);
+    const FinetuneOutcome outcome =
+        finetune(model, tokenizer, items_of(data, folds[i].train), nullptr, tuning);
+    if (outcome.end.ending == Ending::kStopped) return progress.say("stopped");
     const Measures measures = judge(*model, test, tokenizer, options.tuning.reading);
     accuracies.push_back(measures.at("accuracy"));
     const auto count = static_cast<double>(folds[i].test.size());
@@ -224,16 +257,15 @@ void cross_validate(const TuneOptions& options) {
     json["folds"].push_back({{"train", folds[i].train.size()},
                              {"test", folds[i].test.size()},
                              {"measures", measures_json(measures)}});
-    print_line(options,
-               fmt::format("fold {} of {}: {} to learn from, {} tested: {}", i + 1, folds.size(),
-                           folds[i].train.size(), folds[i].test.size(), measures_text(measures)));
+    progress.say(fmt::format("fold {} of {}: {} to learn from, {} tested: {}", i + 1, folds.size(),
+                             folds[i].train.size(), folds[i].test.size(), measures_text(measures)));
   }
   const Spread spread = spread_of(accuracies);
   json["accuracy"] = right / tested;
   json["mean_of_folds"] = spread.mean;
   json["deviation_of_folds"] = spread.deviation;
-  print_line(options, fmt::format("all: accuracy {:.2f} %; folds {:.2f} +- {:.2f} %",
-                                  100 * right / tested, 100 * spread.mean, 100 * spread.deviation));
+  progress.say(fmt::format("all: accuracy {:.2f} %; folds {:.2f} +- {:.2f} %", 100 * right / tested,
+                           100 * spread.mean, 100 * spread.deviation));
   if (options.json) print_json(json);
 }
 

@@ -9,7 +9,7 @@
 
 #include "roformer/roformer_testing.h"
 
-namespace rotary::roformer {
+namespace rotary::roformer::folds_test {
 namespace {
 
 /// Documents of few names, so that nearly all triples hang together.
@@ -78,4 +78,4 @@ TEST(Folds, RefusesMoreFoldsThanDocuments) {
 }
 
 }  // namespace
-}  // namespace rotary::roformer
+}  // namespace rotary::roformer::folds_test

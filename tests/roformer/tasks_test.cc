@@ -13,7 +13,7 @@
 #include "roformer/tasks/labels.h"
 #include "roformer/tasks/language.h"
 
-namespace rotary::roformer {
+namespace rotary::roformer::tasks_test {
 namespace {
 
 using testing::DoubleNear;
@@ -285,4 +285,4 @@ TEST(LabelNames, GoThroughTheConfig) {
 }
 
 }  // namespace
-}  // namespace rotary::roformer
+}  // namespace rotary::roformer::tasks_test

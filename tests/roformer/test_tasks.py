@@ -1,0 +1,231 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""roformer evaluate and roformer finetune, and the example that begins with pretraining."""
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "roformer"
+FIRST_BYTE = 5  # after [PAD] [UNK] [CLS] [SEP] [MASK]
+CLS, SEP = 2, 3
+
+
+def run(*arguments, code=0, cwd=None):
+    done = subprocess.run(
+        [os.environ["ROFORMER_COMMAND"], *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def save_model(kind, path, **others):
+    torch.manual_seed(3)
+    config = transformers.RoFormerConfig(
+        vocab_size=261,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.1,
+        **others,
+    )
+    model = getattr(transformers, kind)(config).eval()
+    model.save_pretrained(path)
+    return model
+
+
+def byte_ids(text):
+    return torch.tensor([[CLS, *(FIRST_BYTE + byte for byte in text.encode()), SEP]])
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """Texts of letters; the class is whether there is a 'z'."""
+    draw = random.Random(7)
+
+    def table(name, count):
+        lines = ["label\ttext_a"]
+        for n in range(count):
+            letters = draw.choices("abcdefgh", k=draw.randint(4, 12))
+            if n % 2:
+                letters[draw.randrange(len(letters))] = "z"
+            lines.append(f"{'with' if n % 2 else 'without'}\t{''.join(letters)}")
+        path = tmp_path / f"{name}.tsv"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    return table("train", 256), table("dev", 40), table("test", 60)
+
+
+# ---- evaluate -----------------------------------------------------------------------------------
+
+
+def test_classes_are_judged_as_transformers_judges_them(tmp_path, reviews):
+    names = {0: "with", 1: "without"}
+    model = save_model(
+        "RoFormerForSequenceClassification",
+        tmp_path / "m",
+        id2label=names,
+        label2id={name: n for n, name in names.items()},
+    )
+    right, loss = 0, 0.0
+    rows = [line.split("\t") for line in reviews[1].read_text().splitlines()[1:]]
+    for name, text in rows:
+        with torch.no_grad():
+            logits = model(byte_ids(text)).logits
+        label = torch.tensor([{"with": 0, "without": 1}[name]])
+        right += int(logits.argmax() == label)
+        loss += torch.nn.functional.cross_entropy(logits, label).item() / len(rows)
+    flags = ("--tokenizer", "byte", "--device", "cpu")
+    got = json.loads(run("evaluate", tmp_path / "m", reviews[1], *flags, "--json"))
+    assert got["examples"] == 40
+    assert got["accuracy"] == pytest.approx(right / 40)
+    assert got["loss"] == pytest.approx(loss, abs=1e-5)
+    assert [one["label"] for one in got["classes"]] == ["with", "without"]
+    assert "40 examples: accuracy" in run("evaluate", tmp_path / "m", reviews[1], *flags)
+
+
+def test_language_models_are_judged_by_length(tmp_path):
+    save_model("RoFormerForMaskedLM", tmp_path / "m")
+    text = tmp_path / "text.txt"
+    text.write_text("a b c d e f g h i j k l m n o p q r s t u v w x y z. " * 30 + "\n\nshort\n")
+    command = ("evaluate", tmp_path / "m", text, "--tokenizer", "byte", "--device", "cpu")
+    got = json.loads(run(*command, "--train-length", 64, "--json"))
+    assert [one["length"] for one in got["lengths"]] == [16, 32, 64, 128, 256, 512]
+    assert got["texts"] == 3
+    assert len({one["tokens"] for one in got["lengths"]}) == 1
+    assert all(one["perplexity"] > 100 for one in got["lengths"])  # it learnt nothing
+    table = run(*command, "--lengths", "16,100")
+    assert "perplexity" in table
+    assert table.count("%") == 2
+    message = run(*command, "--lengths", 5000, code=1)
+    assert "no document has 4998 tokens" in message
+    assert json.loads(run(*command, "--lengths", 1600, "--texts", "joined", "--json"))["texts"] == 1
+    assert "16" in run(*command, "--lengths", "16", "--dtype", "bfloat16")
+
+
+def test_what_cannot_be_judged(tmp_path, reviews):
+    save_model("RoFormerModel", tmp_path / "m")
+    command = ("evaluate", tmp_path / "m", reviews[0], "--tokenizer", "byte")
+    assert "nothing to be judged by" in run(*command, code=2)
+    assert "--device must be" in run(*command, "--device", "tpu", code=2)
+
+
+# ---- finetune -----------------------------------------------------------------------------------
+
+
+def test_a_task_is_learnt(tmp_path, reviews):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    train, dev, test = reviews
+    command = (
+        *("finetune", tmp_path / "base", train, "--valid", dev, "--test", test),
+        *("-o", tmp_path / "run", "--tokenizer", "byte", "--device", "cpu", "--dropout", 0),
+        *("--epochs", 6, "--learning-rate", 3e-3, "--batch", 16, "--json"),
+    )
+    got = json.loads(run(*command))
+    assert got["steps"] == 96
+    assert got["valid"]["accuracy"] > 0.9
+    assert got["test"]["accuracy"] > 0.9
+    best = tmp_path / "run" / "best"
+    metrics = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").open()]
+    assert sum("evaluation" in line for line in metrics) == 6
+    again = run("evaluate", best, test, "--tokenizer", "byte", "--device", "cpu", "--json")
+    assert json.loads(again)["accuracy"] == got["test"]["accuracy"]
+    # What was learnt is transformers' model, too.
+    model = transformers.RoFormerForSequenceClassification.from_pretrained(best).eval()
+    with torch.no_grad():
+        said = model(byte_ids("abczd")).logits.argmax().item()
+    assert model.config.id2label[said] == "with"
+    # A finished run has nothing left to do.
+    assert json.loads(run(*command))["test"] == got["test"]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_pairs_are_learnt(tmp_path, pooling):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    draw = random.Random(1)
+    lines = []
+    for _ in range(192):
+        a, b = draw.choice("ab"), draw.choice("ab")
+        lines.append(json.dumps({"q": a * 3, "a": b * 3, "label": int(a == b)}))
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    got = run(
+        *("finetune", tmp_path / "base", tmp_path / "pairs.jsonl", "--text", "q"),
+        *("--second-text", "a", "--valid", tmp_path / "pairs.jsonl", "-o", tmp_path / "run"),
+        *("--tokenizer", "byte", "--device", "cpu", "--epochs", 8, "--learning-rate", 3e-3),
+        *("--batch", 16, "--pooling", pooling, "--dropout", 0, "--json"),
+    )
+    assert json.loads(got)["valid"]["accuracy"] == 1.0
+    config = json.loads((tmp_path / "run/best/config.json").read_text())
+    assert config["architectures"] == ["RoFormerForPairMatching"]
+
+
+def test_triples_are_cross_validated(tmp_path):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    draw = random.Random(2)
+    lines = []
+    for n in range(40):
+        kind, other = draw.sample("xy", 2)
+        a, b, c = (draw.choice("abcd") + k * 4 + str(n) for k in (kind, kind, other))
+        lines.append(json.dumps({"A": a, "B": b, "C": c}))
+    (tmp_path / "scm.jsonl").write_text("\n".join(lines))
+    command = (
+        *("finetune", tmp_path / "base", tmp_path / "scm.jsonl", "--format", "triples"),
+        *("--tokenizer", "byte", "--device", "cpu", "--folds", 4, "--learning-rate", 2e-3),
+    )
+    got = json.loads(run(*command, "--epochs", 2, "--batch", 8, "--json"))
+    assert [fold["test"] for fold in got["folds"]] == [10, 10, 10, 10]
+    assert [fold["train"] for fold in got["folds"]] == [30, 30, 30, 30]
+    right = sum(fold["measures"]["accuracy"] * fold["test"] for fold in got["folds"])
+    assert got["accuracy"] == pytest.approx(right / 40)
+    assert "--folds takes neither" in run(*command, "-o", tmp_path / "run", code=2)
+    # Without being tuned: the cosine of vectors.
+    judge = ("evaluate", tmp_path / "base", tmp_path / "scm.jsonl", "--format", "triples")
+    cosine = json.loads(run(*judge, "--tokenizer", "byte", "--device", "cpu", "--json"))
+    assert cosine["triples"] == 40
+
+
+def test_wrong_usage(tmp_path, reviews):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    command = ("finetune", tmp_path / "base", reviews[0], "--tokenizer", "byte", "--device", "cpu")
+    assert "--output" in run(*command, code=2)
+    other = tmp_path / "other.tsv"
+    other.write_text("label\ttext_a\nmaybe\tabc\n")
+    message = run(*command, "--valid", other, "-o", tmp_path / "run", code=1)
+    assert "other.tsv" in message
+    assert "maybe" in message
+    for verb in ["evaluate", "finetune"]:
+        assert "Examples" in run(verb, "--help")
+
+
+# ---- The example --------------------------------------------------------------------------------
+
+
+def test_the_example_in_short(tmp_path):
+    command = ("pretrain", tmp_path / "run", "--config", "pretrain.json", "--device", "cpu")
+    run(*command, "--stages", "64x8x12", "--warmup-steps", 2, cwd=EXAMPLE)
+    model = tmp_path / "run" / "model"
+    flags = ("--tokenizer", "byte")
+    lengths = run(
+        "evaluate",
+        model,
+        "held_out.txt",
+        *flags,
+        *("--train-length", 128, "--tokens", 2000),
+        cwd=EXAMPLE,
+    )
+    assert "1024" in lengths
+    guesses = run("fill-mask", model, "To be, or not to b[MASK]", *flags, "--json", cwd=EXAMPLE)
+    assert len(json.loads(guesses)["masks"]) == 1
