@@ -13,7 +13,7 @@
 #include "memory/pool.h"
 
 #ifdef ROTARY_TORCH_CUDA
-#include <ATen/cuda/EmptyTensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #endif
 
 namespace rotary::torch {
@@ -52,8 +52,9 @@ at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntAr
   }
 #ifdef ROTARY_TORCH_CUDA
   if (like.is_cuda()) {
-    return at::Tensor(
-        at::detail::empty_strided_cuda(sizes, strides, like.scalar_type(), like.device()));
+    return at::Tensor(at::detail::empty_strided_generic(
+        sizes, strides, c10::cuda::CUDACachingAllocator::get(),
+        c10::DispatchKeySet(c10::DispatchKey::CUDA), like.scalar_type()));
   }
 #endif
   return at::empty_strided(sizes, strides, like.options());

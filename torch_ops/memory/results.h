@@ -9,7 +9,7 @@
 
 namespace rotary::torch {
 
-/// Not initialised, on the device of `like` and of its type.
+/// Not initialised, on the device of `like`, which is the current one, and of its type.
 at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 /// What at::empty_like(x) gives, without its ways through the dispatcher.

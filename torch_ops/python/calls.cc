@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators as functions of Python, on the shortest way to the dispatcher. torch.ops goes
-// through a stack of boxed values, which costs the host about as much again as the call itself.
+// through a stack of boxed values, which costs the host 2 to 4 us.
 //
 //   turn(tensors, rope, positions, cu_seqlens, first, token_dim) -> tensor, or a tuple of several
 //   table(tensors, cos, sin, rope, token_dim)                    -> likewise
@@ -30,9 +30,43 @@ using rotary::torch::call;
 using rotary::torch::call_in_place;
 using rotary::torch::call_table;
 using rotary::torch::Turn;
-using rotary::torch::Where;
 
-/// One argument after the other; `ok` ends as false where one is of another type.
+/// A tensor that an argument of the call keeps alive: one more reference would be counted by way of
+/// the interpreter. Undefined, or none, until borrowed.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() {
+    if (tensor_.has_value()) Traits::destroyBorrow(*tensor_);
+  }
+  void borrow(const at::Tensor& x) { tensor_.emplace(Traits::createBorrow(x)); }
+  const std::optional<at::Tensor>& get() const { return tensor_; }
+
+ private:
+  using Traits = c10::MaybeOwnedTraits<at::Tensor>;
+  std::optional<at::Tensor> tensor_;
+};
+
+class BorrowedList {
+ public:
+  BorrowedList() = default;
+  BorrowedList(const BorrowedList&) = delete;
+  BorrowedList& operator=(const BorrowedList&) = delete;
+  ~BorrowedList() {
+    for (at::Tensor& x : tensors_) Traits::destroyBorrow(x);
+  }
+  void borrow(const at::Tensor& x) { tensors_.push_back(Traits::createBorrow(x)); }
+  at::TensorList get() const { return {tensors_.data(), tensors_.size()}; }
+
+ private:
+  using Traits = c10::MaybeOwnedTraits<at::Tensor>;
+  c10::SmallVector<at::Tensor, 4> tensors_;
+};
+
+/// One argument after the other; `ok` ends as false where one is of another type, and none is
+/// looked at after that.
 class Arguments {
  public:
   Arguments(PyObject* const* from, Py_ssize_t count, Py_ssize_t wanted) : next_(from) {
@@ -40,61 +74,50 @@ class Arguments {
          !at::tracer::impl::is_dispatch_enabled();
   }
 
-  PyObject* tuple() {
-    PyObject* const x = take();
-    ok = ok && PyTuple_CheckExact(x) != 0;
-    return x;
+  /// A tuple of at least one; gives it back.
+  PyObject* read(BorrowedList& to) {
+    PyObject* const tuple = take();
+    ok = ok && PyTuple_CheckExact(tuple) != 0 && PyTuple_GET_SIZE(tuple) > 0;
+    const Py_ssize_t count = ok ? PyTuple_GET_SIZE(tuple) : 0;
+    for (Py_ssize_t i = 0; i < count && ok; ++i) read(PyTuple_GET_ITEM(tuple, i), to);
+    return tuple;
   }
-  /// As long as the argument lives.
-  std::string_view text() {
+  /// None is none, where that is allowed.
+  void read(Borrowed& to, bool may_be_none) {
     PyObject* const x = take();
+    if (x != Py_None || !may_be_none) read(x, to);
+  }
+  /// Valid as long as the argument is.
+  void read(std::string_view& to) {
+    PyObject* const x = take();
+    ok = ok && PyUnicode_Check(x) != 0;
+    if (!ok) return;
     Py_ssize_t size = 0;
-    const char* data = ok && PyUnicode_Check(x) != 0 ? PyUnicode_AsUTF8AndSize(x, &size) : nullptr;
-    ok = ok && data != nullptr;
-    return ok ? std::string_view(data, static_cast<std::size_t>(size)) : std::string_view();
+    const char* data = PyUnicode_AsUTF8AndSize(x, &size);
+    ok = data != nullptr;
+    if (!ok) return PyErr_Clear();
+    to = {data, static_cast<std::size_t>(size)};
   }
-  std::optional<at::Tensor> maybe_tensor() {
-    PyObject* const x = take();
-    if (x == Py_None) return std::nullopt;
-    return tensor(x);
-  }
-  at::Tensor tensor() { return tensor(take()); }
-  at::Tensor tensor(PyObject* x) {
-    ok = ok && THPVariable_CheckExact(x);
-    return ok ? THPVariable_Unpack(x) : at::Tensor();
-  }
-  std::int64_t number() {
+  void read(std::int64_t& to) {
     PyObject* const x = take();
     ok = ok && PyLong_CheckExact(x) != 0;
-    if (!ok) return 0;
+    if (!ok) return;
     int overflow = 0;
-    const std::int64_t value = PyLong_AsLongLongAndOverflow(x, &overflow);
+    to = PyLong_AsLongLongAndOverflow(x, &overflow);
     ok = overflow == 0;
-    return value;
   }
 
   bool ok = true;
 
  private:
-  /// Nothing is looked at beyond the first that is wrong.
   PyObject* take() { return ok ? *next_++ : Py_None; }
+  template <typename To>
+  void read(PyObject* x, To& to) {
+    ok = ok && THPVariable_CheckExact(x);
+    if (ok) to.borrow(THPVariable_Unpack(x));
+  }
 
   PyObject* const* next_;
-};
-
-class List {
- public:
-  List(Arguments& from, PyObject* tuple) {
-    if (!from.ok) return;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-      tensors_.push_back(from.tensor(PyTuple_GET_ITEM(tuple, i)));
-    }
-    from.ok = from.ok && !tensors_.empty();
-  }
-  operator at::TensorList() const { return {tensors_.data(), tensors_.size()}; }
-
- private:
-  c10::SmallVector<at::Tensor, 4> tensors_;
 };
 
 PyObject* new_reference(PyObject* x) {
@@ -102,10 +125,21 @@ PyObject* new_reference(PyObject* x) {
   return x;
 }
 
-/// Without the lock of the interpreter.
+/// Other threads may run Python meanwhile.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_;
+};
+
 template <typename Work>
 auto unlocked(const Work& work) {
-  const pybind11::gil_scoped_release release;
+  const Unlocked meanwhile;
   return work();
 }
 
@@ -124,18 +158,29 @@ template <Turn kTurn, bool kInPlace>
 PyObject* turn(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   Arguments from(arguments, count, 6);
-  PyObject* const tuple = from.tuple();
-  const List tensors(from, tuple);
-  const std::string_view rope = from.text();
-  Where where{.positions = from.maybe_tensor(), .cu_seqlens = from.maybe_tensor()};
-  where.first = from.number();
-  where.token_dim = from.number();
+  BorrowedList tensors;
+  std::string_view rope;
+  Borrowed positions;
+  Borrowed cu_seqlens;
+  std::int64_t first = 0;
+  std::int64_t token_dim = 0;
+  PyObject* const tuple = from.read(tensors);
+  from.read(rope);
+  from.read(positions, /*may_be_none=*/true);
+  from.read(cu_seqlens, /*may_be_none=*/true);
+  from.read(first);
+  from.read(token_dim);
   if (!from.ok) return new_reference(Py_NotImplemented);
   if constexpr (kInPlace) {
-    unlocked([&] { call_in_place(kTurn, tensors, rope, where); });
+    unlocked([&] {
+      call_in_place(kTurn, tensors.get(), rope, positions.get(), cu_seqlens.get(), first,
+                    token_dim);
+    });
     return new_reference(PyTuple_GET_SIZE(tuple) == 1 ? PyTuple_GET_ITEM(tuple, 0) : tuple);
   } else {
-    return wrap(unlocked([&] { return call(kTurn, tensors, rope, where); }));
+    return wrap(unlocked([&] {
+      return call(kTurn, tensors.get(), rope, positions.get(), cu_seqlens.get(), first, token_dim);
+    }));
   }
   END_HANDLE_TH_ERRORS
 }
@@ -144,14 +189,19 @@ template <Turn kTurn>
 PyObject* table(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   Arguments from(arguments, count, 5);
-  PyObject* const tuple = from.tuple();
-  const List tensors(from, tuple);
-  const at::Tensor cos = from.tensor();
-  const at::Tensor sin = from.tensor();
-  const std::string_view rope = from.text();
-  const std::int64_t token_dim = from.number();
+  BorrowedList tensors;
+  Borrowed cos;
+  Borrowed sin;
+  std::string_view rope;
+  std::int64_t token_dim = 0;
+  from.read(tensors);
+  from.read(cos, /*may_be_none=*/false);
+  from.read(sin, /*may_be_none=*/false);
+  from.read(rope);
+  from.read(token_dim);
   if (!from.ok) return new_reference(Py_NotImplemented);
-  return wrap(unlocked([&] { return call_table(kTurn, tensors, cos, sin, rope, token_dim); }));
+  return wrap(unlocked(
+      [&] { return call_table(kTurn, tensors.get(), *cos.get(), *sin.get(), rope, token_dim); }));
   END_HANDLE_TH_ERRORS
 }
 

@@ -86,13 +86,18 @@ auto make_backward(Turn turn, std::string_view rope, at::TensorList tensors, con
 }
 
 template <Turn kTurn>
-std::vector<at::Tensor> turn(at::TensorList tensors, std::string_view rope,
-                             const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
-                             c10::SymInt first, std::int64_t token_dim) {
-  const Where where{positions, cu_seqlens, std::move(first), token_dim};
+std::vector<at::Tensor> turn_with_history(at::TensorList tensors, std::string_view rope,
+                                          const OptionalTensor& positions,
+                                          const OptionalTensor& cu_seqlens, c10::SymInt first,
+                                          std::int64_t token_dim) {
   check_tangents(kTurn, positions);
   const bool positions_need_grad = ::torch::autograd::compute_requires_grad(positions);
   const bool needs_grad = positions_need_grad || ::torch::autograd::compute_requires_grad(tensors);
+  if (!needs_grad && !any_has_tangent(tensors)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call(kTurn, tensors, rope, positions, cu_seqlens, first, token_dim);
+  }
+  const Where where{positions, cu_seqlens, std::move(first), token_dim};
   std::vector<at::Tensor> results;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -122,34 +127,36 @@ void turn_one_in_place(const at::Tensor& x, std::string_view rope, const Where& 
 }
 
 template <Turn kTurn>
-void turn_in_place(at::TensorList tensors, std::string_view rope, const OptionalTensor& positions,
-                   const OptionalTensor& cu_seqlens, c10::SymInt first, std::int64_t token_dim) {
+void turn_in_place_with_history(at::TensorList tensors, std::string_view rope,
+                                const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
+                                c10::SymInt first, std::int64_t token_dim) {
+  const bool needs_copies = ::torch::autograd::compute_requires_grad(positions) ||
+                            any_has_tangent(tensors) || has_tangent(positions);
+  if (!needs_copies && !::torch::autograd::compute_requires_grad(tensors)) {
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      call_in_place(kTurn, tensors, rope, positions, cu_seqlens, first, token_dim);
+    }
+    for (const at::Tensor& x : tensors) ::torch::autograd::increment_version(x);
+    return;
+  }
   const Where where{positions, cu_seqlens, std::move(first), token_dim};
-  if (::torch::autograd::compute_requires_grad(positions) || any_has_tangent(tensors) ||
-      has_tangent(positions)) {
+  if (needs_copies) {
     std::vector<at::Tensor> copies;  // the gradient of positions needs what was there before
     for (const at::Tensor& x : tensors) copies.push_back(x.clone());
     const auto results = call(kTurn, copies, rope, where);
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(results[i]);
     return;
   }
-  if (::torch::autograd::compute_requires_grad(tensors)) {
-    for (const at::Tensor& x : tensors) {
-      if (x.requires_grad()) {
-        turn_one_in_place<kTurn>(x, rope, where);
-      } else {
-        const at::AutoDispatchBelowADInplaceOrView below;
-        call_in_place(kTurn, x, rope, where);
-        ::torch::autograd::increment_version(x);
-      }
+  for (const at::Tensor& x : tensors) {
+    if (x.requires_grad()) {
+      turn_one_in_place<kTurn>(x, rope, where);
+    } else {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      call_in_place(kTurn, x, rope, where);
+      ::torch::autograd::increment_version(x);
     }
-    return;
   }
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    call_in_place(kTurn, tensors, rope, where);
-  }
-  for (const at::Tensor& x : tensors) ::torch::autograd::increment_version(x);
 }
 
 // ---- By tables --------------------------------------------------------------------------------
@@ -192,9 +199,9 @@ struct TableBackward : ::torch::autograd::Node {
 };
 
 template <Turn kTurn>
-std::vector<at::Tensor> turn_by_table(at::TensorList tensors, const at::Tensor& cos,
-                                      const at::Tensor& sin, std::string_view rope,
-                                      std::int64_t token_dim) {
+std::vector<at::Tensor> turn_by_table_with_history(at::TensorList tensors, const at::Tensor& cos,
+                                                   const at::Tensor& sin, std::string_view rope,
+                                                   std::int64_t token_dim) {
   TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(cos) && !has_tangent(sin),
                               "[rotate_table] forward-mode derivatives go through tensors, not "
                               "tables");
@@ -231,21 +238,21 @@ at::Tensor constant_like(const at::Tensor& like, std::string_view rope) {
 }
 
 template <Turn kTurn>
-void implement(::torch::Library& m) {
+void implement_with_history(::torch::Library& m) {
   const std::string name = name_of(kTurn);
-  m.impl(name.c_str(), turn<kTurn>);
-  m.impl((name + "_").c_str(), turn_in_place<kTurn>);
+  m.impl(name.c_str(), turn_with_history<kTurn>);
+  m.impl((name + "_").c_str(), turn_in_place_with_history<kTurn>);
 }
 
 void implement_autograd(::torch::Library& m) {
-  implement<Turn::kRotate>(m);
-  implement<Turn::kAdjoint>(m);
-  implement<Turn::kUnrotate>(m);
-  implement<Turn::kUnrotateAdjoint>(m);
-  implement<Turn::kShift>(m);
-  implement<Turn::kShiftAdjoint>(m);
-  m.impl("rotate_table", turn_by_table<Turn::kRotate>);
-  m.impl("adjoint_table", turn_by_table<Turn::kAdjoint>);
+  implement_with_history<Turn::kRotate>(m);
+  implement_with_history<Turn::kAdjoint>(m);
+  implement_with_history<Turn::kUnrotate>(m);
+  implement_with_history<Turn::kUnrotateAdjoint>(m);
+  implement_with_history<Turn::kShift>(m);
+  implement_with_history<Turn::kShiftAdjoint>(m);
+  m.impl("rotate_table", turn_by_table_with_history<Turn::kRotate>);
+  m.impl("adjoint_table", turn_by_table_with_history<Turn::kAdjoint>);
   m.impl("frequencies_like", constant_like<call_frequencies_like>);
   m.impl("growth_like", constant_like<call_growth_like>);
 }

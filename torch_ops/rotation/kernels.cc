@@ -20,6 +20,7 @@
 #include "rotation/views.h"
 
 #ifdef ROTARY_TORCH_CUDA
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -72,19 +73,28 @@ void apply(Turn turn, const SharedRope& rope, const OperandList& operands,
   }
 }
 
-/// A shift by -d, of a rope that grows the other way, is the adjoint of a shift by d.
-OptionalTensor turned_back(Turn turn, const OptionalTensor& positions) {
-  if (turn != Turn::kShiftAdjoint || !positions.has_value()) return positions;
-  return positions->neg();
+#ifdef ROTARY_TORCH_CUDA
+using DeviceGuard = c10::cuda::OptionalCUDAGuard;  // c10's own asks by virtual functions
+#else
+using DeviceGuard = c10::OptionalDeviceGuard;
+#endif
+
+bool all_fit(at::TensorList tensors) {
+  for (const at::Tensor& x : tensors) {
+    if (x.dim() > kMostDimensions) return false;
+  }
+  return true;
 }
 
+/// The tensors' device is the current one.
 void run(Turn turn, at::TensorList from, at::TensorList to, std::string_view text,
          const OptionalTensor& positions, const OptionalTensor& cu_seqlens, std::int64_t first,
          std::int64_t token_dim) {
-  if (from.empty()) return;
-  const c10::OptionalDeviceGuard guard(device_to_use(from[0]));
   const auto rope = find_rope(text);
-  const OptionalTensor signed_positions = turned_back(turn, positions);
+  // A shift by -d, of a rope that grows the other way, is the adjoint of a shift by d.
+  const bool turns_back = turn == Turn::kShiftAdjoint;
+  OptionalTensor negated;
+  if (turns_back && positions.has_value()) negated = positions->neg();
   OperandList operands;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const TensorView out = writable_heads_view(name_of(turn), to[i], token_dim);
@@ -95,9 +105,9 @@ void run(Turn turn, at::TensorList from, at::TensorList to, std::string_view tex
     }
   }
   translate([&] {
-    const PositionArguments arguments{.positions = signed_positions,
+    const PositionArguments arguments{.positions = turns_back ? negated : positions,
                                       .cu_seqlens = cu_seqlens,
-                                      .first = turn == Turn::kShiftAdjoint ? -first : first,
+                                      .first = turns_back ? -first : first,
                                       .distances = is_shift(turn)};
     apply(turn, *rope, operands, make_positions(name_of(turn), *rope, arguments, operands[0].in),
           stream_of(from[0]));
@@ -109,14 +119,22 @@ std::vector<at::Tensor> turn(at::TensorList tensors, std::string_view rope,
                              const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
                              std::int64_t first, std::int64_t token_dim) {
   std::vector<at::Tensor> results;
-  c10::SmallVector<at::Tensor, 4> from;
-  c10::SmallVector<at::Tensor, 4> to;
+  if (tensors.empty()) return results;
+  const DeviceGuard guard(device_to_use(tensors[0]));
   results.reserve(tensors.size());
   for (const at::Tensor& x : tensors) {
     check_rank(name_of(kTurn), x, token_dim);
     results.push_back(result_like(x));
-    from.push_back(with_one_batch(x));
-    to.push_back(with_one_batch(results.back()));
+  }
+  if (all_fit(tensors)) {
+    run(kTurn, tensors, results, rope, positions, cu_seqlens, first, token_dim);
+    return results;
+  }
+  c10::SmallVector<at::Tensor, 4> from;
+  c10::SmallVector<at::Tensor, 4> to;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    from.push_back(with_one_batch(tensors[i]));
+    to.push_back(with_one_batch(results[i]));
   }
   run(kTurn, from, to, rope, positions, cu_seqlens, first, token_dim);
   return results;
@@ -125,9 +143,14 @@ std::vector<at::Tensor> turn(at::TensorList tensors, std::string_view rope,
 template <Turn kTurn>
 void turn_in_place(at::TensorList tensors, std::string_view rope, const OptionalTensor& positions,
                    const OptionalTensor& cu_seqlens, std::int64_t first, std::int64_t token_dim) {
+  if (tensors.empty()) return;
+  const DeviceGuard guard(device_to_use(tensors[0]));
+  for (const at::Tensor& x : tensors) check_rank(name_of(kTurn), x, token_dim);
+  if (all_fit(tensors)) {
+    return run(kTurn, tensors, tensors, rope, positions, cu_seqlens, first, token_dim);
+  }
   c10::SmallVector<at::Tensor, 4> views;
   for (const at::Tensor& x : tensors) {
-    check_rank(name_of(kTurn), x, token_dim);
     views.push_back(x.dim() <= kMostDimensions ? x
                                                : x.view({-1, x.size(-3), x.size(-2), x.size(-1)}));
   }
@@ -175,7 +198,7 @@ std::vector<at::Tensor> turn_by_table(at::TensorList tensors, const at::Tensor& 
                                       std::int64_t token_dim) {
   std::vector<at::Tensor> results;
   if (tensors.empty()) return results;
-  const c10::OptionalDeviceGuard guard(device_to_use(tensors[0]));
+  const DeviceGuard guard(device_to_use(tensors[0]));
   const auto rope = find_rope(text);
   OperandList operands;
   for (const at::Tensor& x : tensors) {

@@ -171,4 +171,6 @@ void implement_learned(::torch::Library& m) {
 }  // namespace rotary::torch
 
 TORCH_LIBRARY_IMPL(rotary, CompositeImplicitAutograd, m) { rotary::torch::implement_learned(m); }
-TORCH_LIBRARY_IMPL(rotary, FuncTorchBatchedDecomposition, m) { rotary::torch::implement_learned(m); }
+TORCH_LIBRARY_IMPL(rotary, FuncTorchBatchedDecomposition, m) {
+  rotary::torch::implement_learned(m);
+}

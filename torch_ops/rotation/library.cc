@@ -64,13 +64,24 @@ const c10::TypedOperatorHandle<Signature>& find(Turn turn, const char* ending) {
 
 std::vector<at::Tensor> call(Turn turn, at::TensorList tensors, std::string_view rope,
                              const Where& where) {
-  return find<TurnSignature>(turn, "").call(tensors, rope, where.positions, where.cu_seqlens,
-                                            where.first, where.token_dim);
+  return call(turn, tensors, rope, where.positions, where.cu_seqlens, where.first, where.token_dim);
 }
 
 void call_in_place(Turn turn, at::TensorList tensors, std::string_view rope, const Where& where) {
-  find<InPlaceSignature>(turn, "_").call(tensors, rope, where.positions, where.cu_seqlens,
-                                         where.first, where.token_dim);
+  call_in_place(turn, tensors, rope, where.positions, where.cu_seqlens, where.first,
+                where.token_dim);
+}
+
+std::vector<at::Tensor> call(Turn turn, at::TensorList tensors, std::string_view rope,
+                             const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
+                             const c10::SymInt& first, std::int64_t token_dim) {
+  return find<TurnSignature>(turn, "").call(tensors, rope, positions, cu_seqlens, first, token_dim);
+}
+
+void call_in_place(Turn turn, at::TensorList tensors, std::string_view rope,
+                   const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
+                   const c10::SymInt& first, std::int64_t token_dim) {
+  find<InPlaceSignature>(turn, "_").call(tensors, rope, positions, cu_seqlens, first, token_dim);
 }
 
 std::vector<at::Tensor> call_table(Turn turn, at::TensorList tensors, const at::Tensor& cos,

@@ -70,6 +70,15 @@ constexpr const char* name_of(Turn turn) noexcept {
 std::vector<at::Tensor> call(Turn turn, at::TensorList tensors, std::string_view rope,
                              const Where& where);
 void call_in_place(Turn turn, at::TensorList tensors, std::string_view rope, const Where& where);
+/// The same, where copies of `where` are too dear.
+std::vector<at::Tensor> call(Turn turn, at::TensorList tensors, std::string_view rope,
+                             const std::optional<at::Tensor>& positions,
+                             const std::optional<at::Tensor>& cu_seqlens, const c10::SymInt& first,
+                             std::int64_t token_dim);
+void call_in_place(Turn turn, at::TensorList tensors, std::string_view rope,
+                   const std::optional<at::Tensor>& positions,
+                   const std::optional<at::Tensor>& cu_seqlens, const c10::SymInt& first,
+                   std::int64_t token_dim);
 
 /// torch.ops.rotary.rotate_table or adjoint_table.
 std::vector<at::Tensor> call_table(Turn turn, at::TensorList tensors, const at::Tensor& cos,

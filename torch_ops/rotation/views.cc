@@ -42,9 +42,11 @@ BasicTensorView<Void> view_of(std::string_view function, const at::Tensor& x, Vo
                              .dtype = dtype_of(function, x),
                              .rank = static_cast<int>(x.dim()),
                              .device = rotary_device(x)};
-  for (std::int64_t i = 0; i < x.dim(); ++i) {
-    view.shape[static_cast<std::size_t>(i)] = x.size(i);
-    view.strides[static_cast<std::size_t>(i)] = x.stride(i);
+  const at::IntArrayRef sizes = x.sizes();
+  const at::IntArrayRef strides = x.strides();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    view.shape[i] = sizes[i];
+    view.strides[i] = strides[i];
   }
   return view;
 }

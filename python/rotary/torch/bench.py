@@ -165,6 +165,9 @@ def host_rows(device: str, rounds: int) -> list[Row]:
     calls: dict[str, Callable[[], object]] = {
         "torch.ops.rotary.rotate_": lambda: op_([q, k], text, at, None, 0, -2),
         "torch.ops.rotary.rotate": lambda: op([q, k], text, at, None, 0, -2),
+        "rotary.torch.rotate_": lambda: rotary.torch.rotate_(
+            q, k, rope=text, positions=at, token_dim=-2
+        ),
         "rotary.torch.rotate": lambda: rotary.torch.rotate(
             q, k, rope=text, positions=at, token_dim=-2
         ),

@@ -28,37 +28,59 @@ from ._library import calls, ops
 from .text import rope_text
 
 
-def operator(name: str) -> Any:
-    """torch.ops.rotary.<name> as a function of a tuple of tensors and all its other arguments. One
-    tensor gives one result, several give a tuple; in place they are what was given."""
+def _through_torch_ops(op: Any, tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+    results = op(tensors, *rest)
+    if results is None:  # in place
+        results = tensors
+    return results[0] if len(tensors) == 1 else tuple(results)
+
+
+def _turn(name: str) -> Any:
+    """torch.ops.rotary.<name> as a function of a tuple of tensors. One tensor gives one result,
+    several give a tuple; in place they are what was given."""
     op = getattr(ops, name).default
     call: Any = getattr(calls, name, None)
 
-    def through_torch_ops(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
-        results = op(tensors, *rest)
-        if results is None:  # in place
-            results = tensors
-        return results[0] if len(tensors) == 1 else tuple(results)
-
-    def at_once(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
-        if not is_compiling():
-            results = call(tensors, *rest)
+    def turn(
+        tensors: tuple[Tensor, ...],
+        rope: str,
+        positions: Tensor | None,
+        cu_seqlens: Tensor | None,
+        first: int,
+        token_dim: int,
+    ) -> Any:
+        if call is not None and not is_compiling():
+            results = call(tensors, rope, positions, cu_seqlens, first, token_dim)
             if results is not NotImplemented:
                 return results
-        return through_torch_ops(tensors, *rest)
+        return _through_torch_ops(op, tensors, rope, positions, cu_seqlens, first, token_dim)
 
-    return through_torch_ops if call is None else at_once
-
-
-rotate_all, rotate_all_in_place = operator("rotate"), operator("rotate_")
-unrotate_all, unrotate_all_in_place = operator("unrotate"), operator("unrotate_")
-shift_all, shift_all_in_place = operator("shift"), operator("shift_")
-adjoint_all = operator("adjoint")
-rotate_all_by_table, adjoint_all_by_table = operator("rotate_table"), operator("adjoint_table")
+    return turn
 
 
-def as_text(rope: Any) -> str:
-    return rope if isinstance(rope, str) else rope_text(rope)
+def _turn_by_table(name: str) -> Any:
+    """Likewise, by a table."""
+    op = getattr(ops, name).default
+    call: Any = getattr(calls, name, None)
+
+    def turn(
+        tensors: tuple[Tensor, ...], cos: Tensor, sin: Tensor, rope: str, token_dim: int
+    ) -> Any:
+        if call is not None and not is_compiling():
+            results = call(tensors, cos, sin, rope, token_dim)
+            if results is not NotImplemented:
+                return results
+        return _through_torch_ops(op, tensors, cos, sin, rope, token_dim)
+
+    return turn
+
+
+rotate_all, rotate_all_in_place = _turn("rotate"), _turn("rotate_")
+unrotate_all, unrotate_all_in_place = _turn("unrotate"), _turn("unrotate_")
+shift_all, shift_all_in_place = _turn("shift"), _turn("shift_")
+adjoint_all = _turn("adjoint")
+rotate_all_by_table = _turn_by_table("rotate_table")
+adjoint_all_by_table = _turn_by_table("adjoint_table")
 
 
 def rotate(
@@ -70,7 +92,8 @@ def rotate(
     token_dim: int = -3,
 ) -> Any:
     """Rotates into new tensors."""
-    return rotate_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return rotate_all(tensors, text, positions, cu_seqlens, first, token_dim)
 
 
 def rotate_(
@@ -82,7 +105,8 @@ def rotate_(
     token_dim: int = -3,
 ) -> Any:
     """Rotates in place, and gives back what it was given."""
-    return rotate_all_in_place(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return rotate_all_in_place(tensors, text, positions, cu_seqlens, first, token_dim)
 
 
 def unrotate(
@@ -94,7 +118,8 @@ def unrotate(
     token_dim: int = -3,
 ) -> Any:
     """The true inverse, scale included."""
-    return unrotate_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return unrotate_all(tensors, text, positions, cu_seqlens, first, token_dim)
 
 
 def unrotate_(
@@ -106,7 +131,8 @@ def unrotate_(
     token_dim: int = -3,
 ) -> Any:
     """unrotate() in place."""
-    return unrotate_all_in_place(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return unrotate_all_in_place(tensors, text, positions, cu_seqlens, first, token_dim)
 
 
 def adjoint(
@@ -118,7 +144,8 @@ def adjoint(
     token_dim: int = -3,
 ) -> Any:
     """The transpose: turns the gradient of the output into the gradient of the input."""
-    return adjoint_all(tensors, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return adjoint_all(tensors, text, positions, cu_seqlens, first, token_dim)
 
 
 def shift(
@@ -131,7 +158,8 @@ def shift(
     """Moves rotated keys by `delta`: those of position p become those of p + delta. A tensor gives
     each token its distance, or ([batch, 1]) each batch row, or with cu_seqlens each sequence."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return shift_all(keys, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return shift_all(keys, text, positions, cu_seqlens, first, token_dim)
 
 
 def shift_(
@@ -143,7 +171,8 @@ def shift_(
 ) -> Any:
     """shift() in place."""
     positions, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
-    return shift_all_in_place(keys, as_text(rope), positions, cu_seqlens, first, token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return shift_all_in_place(keys, text, positions, cu_seqlens, first, token_dim)
 
 
 def rotate_by_table(
@@ -151,4 +180,5 @@ def rotate_by_table(
 ) -> Any:
     """By cos and sin that you have: [tokens, columns] or [batch, tokens, columns], one column a
     pair, or two as transformers has it. Only the layout of the head is taken from the rope."""
-    return rotate_all_by_table(tensors, cos, sin, as_text(rope), token_dim)
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    return rotate_all_by_table(tensors, cos, sin, text, token_dim)

@@ -125,6 +125,9 @@ class RotaryEmbedding(nn.Module):
         if k is None:
             return self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0]
         if self.key_rope == self.rope:
+            if not self.learns:  # at once: most calls are this one
+                where = (positions, cu_seqlens, first, self.token_dim)
+                return functional.rotate_all((q, k), self.rope, *where)
             return self._turn("rotate", self.rope, (q, k), positions, cu_seqlens, first)
         return (
             self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0],
