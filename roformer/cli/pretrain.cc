@@ -18,6 +18,7 @@
 #include "roformer/cli/progress.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/interrupt.h"
+#include "roformer/train/ranks.h"
 #include "rotary/error.h"
 #include "tools/words.h"
 
@@ -72,7 +73,7 @@ RunConfig config_from(const PretrainOptions& options) {
   RunConfig config;
   if (!options.config.empty()) {
     config = read_run_config(options.config);
-  } else if (there) {
+  } else if (options.resume && fs::exists(kept)) {
     config = read_run_config(kept);
   }
   for (const auto& [key, values] : options.flags) {
@@ -115,9 +116,10 @@ void report_end(const PretrainOptions& options, const TrainOutcome& outcome, Pro
 
 void run_pretrain(const PretrainOptions& options) {
   const RunConfig config = config_from(options);
+  const bool speaks = read_rank_environment().rank == 0;
   const InterruptGuard interrupts;
   Progress progress;
-  bool told = false;
+  bool told = !speaks;
   RunEvents events;
   events.say = [&](const std::string& line) { progress.say(line); };
   events.on_tokens = [&](std::uint64_t documents, std::uint64_t tokens) {
@@ -138,7 +140,8 @@ void run_pretrain(const PretrainOptions& options) {
     return stop;
   };
   try {
-    report_end(options, pretrain(config, options.folder, events), progress);
+    const TrainOutcome outcome = pretrain(config, options.folder, events);
+    if (speaks) report_end(options, outcome, progress);
   } catch (const NotFinite& error) {
     throw std::runtime_error(with_advice(options, error.what()));
   } catch (const IoError& error) {
@@ -158,8 +161,10 @@ void add_pretrain(CLI::App& app) {
   for (const ConfigKey& key : config_keys()) {
     auto* flag = verb->add_option(flag_of(key.name), options->flags[std::string(key.name)],
                                   std::string(key.help));
-    flag->type_name(std::string(key.kind));
-    if (key.kind != "PATH...") flag->expected(1)->take_last();
+    // CLI11 shows itself that there may be several.
+    const bool several = key.kind.ends_with("PATH...");
+    flag->type_name(several ? "PATH" : std::string(key.kind));
+    if (!several) flag->expected(1)->take_last();
   }
   verb->callback([options] { run_pretrain(*options); });
 }

@@ -97,7 +97,6 @@ EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_ste
   std::string version = event_at(0);
   add_bytes(version, 3, "brain.Event:2");
   append(version);
-  if (first_step <= 1) return;
   std::string start = event_at(first_step);
   std::string log;
   add_number(log, 1, 1);  // SessionLog: 1 status, of which 1 is START

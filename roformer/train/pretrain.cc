@@ -197,7 +197,9 @@ PretrainRun::PretrainRun(const RunConfig& config, fs::path folder, const RunEven
 std::shared_ptr<const TokenCache> PretrainRun::open_corpus(const std::vector<std::string>& paths,
                                                            const fs::path& cache) const {
   const CorpusFiles files{.config = config_, .paths = paths, .cache = cache};
-  if (first_rank() && files.needs_tokenizing()) {
+  // A run that goes on has its place in the tokens that it began with.
+  const bool settled = fs::exists(cache) && holds_run(folder_);
+  if (first_rank() && !settled && files.needs_tokenizing(*tokenizer_)) {
     say("tokenizing into " + cache.string());
     files.tokenize(*tokenizer_, events_.on_tokens);
   }
@@ -284,7 +286,7 @@ void PretrainRun::write_model() {
 
 }  // namespace
 
-bool holds_run(const fs::path& folder) { return fs::exists(folder / "config.json"); }
+bool holds_run(const fs::path& folder) { return !last_checkpoint(folder).empty(); }
 
 TrainOutcome pretrain(const RunConfig& config, const fs::path& folder, const RunEvents& events) {
   try {

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
+#include "io/pending_file.h"
 #include "rotary/error.h"
 #include "support/message.h"
 
@@ -70,6 +73,29 @@ TokenizerKind tokenizer_kind_of(const RunConfig& config) {
   return plain || config.tokenizer == "bert" ? TokenizerKind::kBert : TokenizerKind::kRoFormer;
 }
 
+/// What a cache of these texts depends on.
+std::string description_of(const CorpusFiles& corpus, const Tokenizer& tokenizer) {
+  nlohmann::ordered_json json;
+  const std::vector<fs::path> files = find_texts(corpus.paths);
+  for (const fs::path& file : files) {
+    std::error_code missing;
+    const auto size = fs::file_size(file, missing);
+    const auto time = fs::last_write_time(file, missing).time_since_epoch().count();
+    if (!missing) json["files"].push_back({file.string(), size, time});
+  }
+  json["format"] = document_format_of(corpus.config, files);
+  json["field"] = corpus.config.field;
+  json["tokenizer"] = tokenizer.fingerprint();
+  return json.dump() + "\n";
+}
+
+fs::path beside_cache(const fs::path& cache) { return cache.string() + ".json"; }
+
+std::string read_whole(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config) {
@@ -95,13 +121,18 @@ void copy_run_vocabulary(const RunConfig& config, const fs::path& folder) {
   }
 }
 
-bool CorpusFiles::needs_tokenizing() const {
-  return !(paths.size() == 1 && is_token_cache(paths.front())) && !fs::exists(cache);
+bool CorpusFiles::needs_tokenizing(const Tokenizer& tokenizer) const {
+  if (paths.size() == 1 && is_token_cache(paths.front())) return false;
+  if (!fs::exists(cache)) return true;
+  const std::string made_of = read_whole(beside_cache(cache));
+  return !made_of.empty() && made_of != description_of(*this, tokenizer);
 }
 
 void CorpusFiles::tokenize(
     const Tokenizer& tokenizer,
     const std::function<void(std::uint64_t, std::uint64_t)>& progress) const {
+  // Until the new cache is there, nobody must take the old one for it.
+  fs::remove(cache);
   const std::vector<fs::path> files = find_texts(paths);
   const auto threads = config.threads > 0
                            ? static_cast<std::size_t>(config.threads)
@@ -109,6 +140,10 @@ void CorpusFiles::tokenize(
   build_token_cache(
       {.files = files, .format = document_format_of(config, files), .field = config.field},
       tokenizer, cache, {.threads = threads, .progress = progress});
+  rotary::internal::PendingFile made_of(beside_cache(cache));
+  const std::string text = description_of(*this, tokenizer);
+  made_of.append(text.data(), text.size());
+  made_of.commit();
 }
 
 std::shared_ptr<const TokenCache> CorpusFiles::open(const Tokenizer& tokenizer) const {

@@ -24,13 +24,15 @@ std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config);
 void copy_run_vocabulary(const RunConfig& config, const std::filesystem::path& folder);
 
 /// What the paths of a corpus or validation stand for: a token cache, or texts that are tokenised
-/// into `cache` unless that is there already.
+/// into `cache`. Beside it, as CACHE.json, stands what it was made of.
 struct CorpusFiles {
   const RunConfig& config;
   const std::vector<std::string>& paths;
   std::filesystem::path cache;
 
-  bool needs_tokenizing() const;
+  /// Whether there is no cache, or one of other texts (by names, sizes and times), of another format
+  /// or tokeniser. One without a CACHE.json is taken for the right one.
+  bool needs_tokenizing(const Tokenizer& tokenizer) const;
   void tokenize(const Tokenizer& tokenizer,
                 const std::function<void(std::uint64_t, std::uint64_t)>& progress) const;
   /// Throws IoError for one of another tokeniser.

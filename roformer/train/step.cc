@@ -24,6 +24,25 @@ std::pair<std::int64_t, std::int64_t> part_of(const FlatParameters& parameters, 
 
 std::int64_t size_of(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
+/// Adds to the gradients. Autograd hands over tensors of its own, and a few launches add them all,
+/// where it would take one for each parameter.
+void add_gradients(const at::Tensor& loss, const FlatParameters& parameters) {
+  for (const auto& part : parameters.parts()) part.parameter.mutable_grad() = at::Tensor();
+  loss.backward();
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> sums;
+  std::vector<at::Tensor> found;
+  for (const auto& part : parameters.parts()) {
+    at::Tensor& gradient = part.parameter.mutable_grad();
+    if (gradient.defined()) {
+      sums.push_back(part.gradient);
+      found.push_back(gradient);
+    }
+    gradient = part.gradient;
+  }
+  if (!sums.empty()) at::_foreach_add_(sums, found);
+}
+
 }  // namespace
 
 std::string layer_of(const std::string& parameter) {
@@ -86,13 +105,14 @@ StepEngine::StepEngine(ModelImpl& model, const TrainOptions& options, RanksPtr r
   bad_ = at::zeros({1}, norms_.options());
   bad_step_ = at::zeros({1}, doubles);
   if (ranks_) ranks_->broadcast(parameters_.values(), 0);
+  parameters_.bump_versions();
 }
 
 void StepEngine::add_batch(const Inputs& inputs, std::int64_t labels) {
   if (labels == 0) return;
   const at::Tensor loss = model_.forward(inputs).loss;
   const at::Tensor sum = loss.to(at::kFloat) * static_cast<double>(labels);
-  sum.backward();
+  add_gradients(sum, parameters_);
   const at::NoGradGuard no_grad;
   step_sums_.select(0, 0).add_(sum.detach());
   step_sums_.select(0, 1).add_(labels);

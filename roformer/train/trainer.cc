@@ -173,8 +173,12 @@ void Trainer::set_accumulate(std::int64_t batches) {
 
 bool Trainer::resume() {
   Impl& my = *impl_;
+  if (my.options.folder.empty()) return false;
   const fs::path found = last_checkpoint(my.options.folder);
-  if (my.options.folder.empty() || found.empty()) return false;
+  if (found.empty()) {
+    if (my.log) my.log->go_back_to(0);
+    return false;
+  }
   const at::NoGradGuard no_grad;
   AdamW& optimizer = my.engine.optimizer();
   const at::Tensor& values = my.engine.parameters().values();
@@ -218,6 +222,7 @@ TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
     if (due(step, my.options.save_every) && step != until && !my.stopping) my.save();
   }
   my.finish_report();
+  if (my.steps_here > 0) my.refuse_bad(my.engine.peek());
   if (my.stopping && my.state.step < until) ending = Ending::kStopped;
   if (!my.options.folder.empty() && my.steps_here > 0) my.save();
   return {.ending = ending, .step = my.state.step, .checkpoint = my.checkpoint};

@@ -29,12 +29,12 @@ STAGES = "32x4x9,48x2x91"
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-@pytest.fixture
-def corpus(tmp_path):
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
     text = "the rotation of a pair by an angle keeps its length and adds to others"
     words = text.split()
     lines = [" ".join(words[(i * j) % 14] for j in range(1, 30)) for i in range(1, 120)]
-    path = tmp_path / "corpus.txt"
+    path = tmp_path_factory.mktemp("texts") / "corpus.txt"
     path.write_text("\n\n".join(lines))
     return path
 
@@ -192,8 +192,9 @@ def test_event_files_hold_the_same_figures(corpus, tmp_path):
     run = tmp_path / "run"
     pretrain(run, *flags(corpus, 3))
     (path,) = run.glob("events.out.tfevents.*")
-    version, *events = read_events(path)
+    version, begin, *events = read_events(path)
     assert version[1] == b"brain.Event:2"
+    assert begin[0] == 1
     assert {step: scalars["loss"] for step, _, scalars in events} == pytest.approx(metrics(run))
 
 
@@ -213,10 +214,10 @@ def kill(process):
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.fixture
-def whole(corpus, tmp_path):
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
     """A run that nothing happened to, with two lengths and dropout."""
-    run = tmp_path / "whole"
+    run = tmp_path_factory.mktemp("runs") / "whole"
     pretrain(run, *flags(corpus), "--stages", STAGES)
     return run
 
@@ -322,6 +323,19 @@ def test_a_run_is_not_overwritten(corpus, tmp_path):
     pretrain(tmp_path / "run", *flags(corpus, 1))
     error = pretrain(tmp_path / "run", *flags(corpus, 1), code=2)
     assert "holds a run already: go on with it (--resume), or choose another folder" in error
+
+
+def test_a_run_that_never_began_is_begun_anew(corpus, tmp_path):
+    """With other texts: those of the first try are not taken for them."""
+    run = tmp_path / "run"
+    error = pretrain(run, *flags(corpus, 3), "--validation", "no.txt", code=1)
+    assert "no.txt: No such file or directory" in error
+    before = (run / "corpus.tokens").stat().st_size
+    other = tmp_path / "other.txt"
+    other.write_text(corpus.read_text()[:6000])
+    pretrain(run, *flags(other, 3))
+    assert (run / "corpus.tokens").stat().st_size < before
+    assert list(metrics(run)) == [1, 2, 3]
 
 
 def test_a_damaged_corpus_stops_the_run_and_loses_nothing(corpus, tmp_path):

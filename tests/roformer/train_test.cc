@@ -51,7 +51,9 @@ class Counting {
   bool next(Batch& batch) {
     if (given_ == batches_) return false;
     constexpr std::int64_t kLength = 12;
-    batch = {.rows = rows_, .length = kLength};
+    batch = Batch();
+    batch.rows = rows_;
+    batch.length = kLength;
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t first = (static_cast<std::int64_t>(state_.row) * 7) % 25 + 2;
       for (std::int64_t i = 0; i < kLength; ++i) {
@@ -289,7 +291,9 @@ TEST_F(TrainTest, ResumesBitForBit) {
     EXPECT_EQ(trainer.resume(), until == 8);
     Counting batches(3);
     trainer.run(source_of(batches), until);
-    if (until == 8) EXPECT_TRUE(at::equal(weights(*once), weights(*model)));
+    if (until == 8) {
+      EXPECT_TRUE(at::equal(weights(*once), weights(*model)));
+    }
   }
   EXPECT_EQ(losses.values, expected.values);
 }
