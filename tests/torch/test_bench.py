@@ -18,7 +18,7 @@ def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Non
     assert saved.read_text() == printed
     rows = [json.loads(line) for line in printed.splitlines()]
     seen = {(row["what"], row["dtype"], row["candidate"]) for row in rows}
-    assert len(seen) == len(rows) == 2 * (5 + 4) + 7
+    assert len(seen) == len(rows) == 2 * (5 + 4) + 8
     assert ("host", "bfloat16", "torch.ops.rotary.rotate") in seen
     for row in rows:
         assert row["us"] > 0
