@@ -1,5 +1,8 @@
 """What the operators compute."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from ropes import ROPES, axes_of, reference, text, tolerance
@@ -238,3 +241,20 @@ def test_inference_mode(device: str) -> None:
         rt.rotate_(inside, rope=ROPES["half"])
         (learned,) = OPS.rotate_learned([x], ROPES["half"], OPS.frequencies_like(x, ROPES["half"]))
     torch.testing.assert_close(learned, out, rtol=1e-6, atol=1e-6)
+
+
+USES_THREADS = """
+import os, torch, rotary.torch
+torch.set_num_threads(3)
+x = torch.empty(1024, 8, 64)
+before = len(os.listdir("/proc/self/task"))
+rotary.torch.rotate_(x, rope='{"head_dim": 64, "pairing": "half", "theta": 1e4}')
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+def test_large_calls_run_on_threads_of_pytorch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", USES_THREADS], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == 2  # and the one that called
