@@ -8,7 +8,8 @@ usage() {
   cat <<'END_USAGE'
 usage: scripts/gpu_roformer_speed.sh [--results DIR] [--no-build] [--eager] [-D<variable>=<value> ...]
 
-  --results DIR  where <gpu>-roformer.json, .txt and .svg go (bench/results)
+  --results DIR  where <gpu>-roformer.json and .txt go (bench/results); the losses are drawn by
+                 bench/roformer/beside_transformers.py --again FILE.json, which wants matplotlib
   --no-build     takes what build/gpu-roformer holds
   --eager        measures transformers without torch.compile, too
   -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps

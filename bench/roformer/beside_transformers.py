@@ -158,9 +158,9 @@ def shape_line(name: str, ours: dict, theirs: dict) -> str:
 
 
 def distance(a: list[float], b: list[float]) -> tuple[float, float]:
-    """Largest and mean absolute difference."""
-    apart = [abs(x - y) for x, y in zip(a, b, strict=True)]
-    return max(apart), sum(apart) / len(apart)
+    """Largest and median absolute difference."""
+    apart = sorted(abs(x - y) for x, y in zip(a, b, strict=True))
+    return apart[-1], apart[len(apart) // 2]
 
 
 def plot(results: dict, path: Path) -> None:
@@ -236,7 +236,7 @@ def report(results: dict) -> str:
     with_dropout = results["losses"]["64x512"]
     lines += [
         "",
-        f"Loss over {CURVE_STEPS} steps from the same weights and batches, largest and mean",
+        f"Loss over {CURVE_STEPS} steps from the same weights and batches, largest and median",
         "difference:",
     ]
     for text, a, b in [
@@ -255,25 +255,27 @@ def report(results: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", help="the program roformer")
-    parser.add_argument(
-        "--results", type=Path, default=Path("bench/results"), help="where the files go"
-    )
-    parser.add_argument(
-        "--eager", action="store_true", help="measure transformers without torch.compile, too"
-    )
+    parser.add_argument("command", nargs="?", help="the program roformer")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="for the files")
+    parser.add_argument("--eager", action="store_true", help="transformers without compiling, too")
+    parser.add_argument("--again", type=Path, help="only writes and draws this JSON file again")
     arguments = parser.parse_args()
+    if arguments.again:
+        results = json.loads(arguments.again.read_text())
+        arguments.again.with_suffix(".txt").write_text(report(results))
+        plot(results, arguments.again.with_suffix(".svg"))
+        return
+    if not arguments.command:
+        parser.error("the program roformer is missing")
+    modes = ["compile"] + ["eager"] * arguments.eager
     with tempfile.TemporaryDirectory() as work:
-        results = measure(
-            arguments.command, Path(work), modes=["compile"] + ["eager"] * arguments.eager
-        )
+        results = measure(arguments.command, Path(work), modes=modes)
     text = report(results)
     print(text)
     name = results["device"].lower().replace(" ", "-") + "-roformer"
     arguments.results.mkdir(parents=True, exist_ok=True)
     (arguments.results / f"{name}.txt").write_text(text)
-    (arguments.results / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-    plot(results, arguments.results / f"{name}.svg")
+    (arguments.results / f"{name}.json").write_text(json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ struct BenchOptions {
 };
 
 constexpr const char* kBenchFooter =
-    R"(Trains a masked or causal language model for some steps: forward, backward, clipping, AdamW, as
-`roformer pretrain` does it. CHECKPOINT is a model, or a config.json for one with random weights.
+    R"(Trains a masked or causal language model for some steps as `roformer pretrain` does: forward,
+backward, clipping, AdamW. CHECKPOINT is a model, or a config.json for one with random weights.
 Tokens are random, 15 % of them labelled, unless --batches names a .safetensors file with `ids` and
 `labels`, int64 [steps, rows, length], which are taken in turn.
 

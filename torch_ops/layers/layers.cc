@@ -114,7 +114,7 @@ Three add_norm_cpu(const at::Tensor& x, const OptionalTensor& before, const Opti
   return {y.to(x.scalar_type()), mean.squeeze(-1), rstd.squeeze(-1)};
 }
 
-/// The formulas: see go_back() in layers_kernels.cu.
+/// The formulas: see go_back() in norm_kernels.cu.
 Five add_norm_backward_cpu(const at::Tensor& grad, const OptionalTensor& grad_too,
                            const at::Tensor& x, const OptionalTensor& before,
                            const OptionalTensor& bias, const at::Tensor& weight,
