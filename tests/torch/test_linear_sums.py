@@ -147,15 +147,24 @@ def test_favor(dtype: torch.dtype, device: str) -> None:
                 assert not results[0][1].transpose(1, 2)[~padding].any()
 
 
-def favor_by_hand(q: Tensor, k: Tensor, w: Tensor, seen: Tensor) -> tuple[Tensor, ...]:
+def favor_by_hand(
+    q: Tensor, k: Tensor, w: Tensor, seen: Tensor, z: Tensor, interleaved: bool
+) -> tuple[Tensor, ...]:
+    """z: what turns pairs, complex [tokens, features / 2]."""
+
     def phi(x: Tensor, stabilised: bool) -> Tensor:
         x = x / x.shape[-1] ** 0.25
         h = x @ w.double().T
         c = h.detach().amax(-1, keepdim=True) if stabilised else 0.0
         return ((h - x.square().sum(-1, keepdim=True) / 2 - c).exp() + 1e-4) / len(w) ** 0.5
 
+    def turned(x: Tensor) -> Tensor:
+        pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).mT
+        y = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * z)
+        return (y if interleaved else y.mT).flatten(-2)
+
     c, e = phi(q, True), phi(k, False) * seen[:, None, :, None]
-    return c, e, (c * e.cumsum(2)).sum(-1)
+    return turned(c), turned(e), (c * e.cumsum(2)).sum(-1)
 
 
 def test_derivatives_of_favor(device: str) -> None:
@@ -171,10 +180,15 @@ def test_derivatives_of_favor(device: str) -> None:
         second = torch.autograd.grad(sum(x.square().sum() for x in first), (q, k))
         return [*results, *first, *second]
 
-    ours = derivatives(OPS.favor(q, k, w, seen)[:3])
-    for a, b in zip(ours, derivatives(favor_by_hand(q, k, w, seen)), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
-    torch.library.opcheck(OPS.favor, (q, k, w, seen))
+    z = torch.polar(torch.ones(5, 8), torch.randn(5, 8)).to(device, torch.complex128)
+    for table, interleaved in [(None, False), (z, False), (z, True)]:
+        turns = None if table is None else torch.view_as_real(table)
+        ours = derivatives(OPS.favor(q, k, w, seen, turns, interleaved)[:3])
+        by = torch.ones_like(z) if table is None else table
+        hand = derivatives(favor_by_hand(q, k, w, seen, by, interleaved))
+        for a, b in zip(ours, hand, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+        torch.library.opcheck(OPS.favor, (q, k, w, seen, turns, interleaved))
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "linear_attention/check.h"
+#include "linear_attention/favor.h"
 #include "linear_attention/features.h"
 #include "linear_attention/rows.h"
 #include "linear_attention/step.h"
 #include "linear_attention/sums.h"
 #include "rotary/torch_linear_attention.h"
+#include "rotation/rope_cache.h"
 #include "rotation/turn.h"
 
 namespace rotary::torch {
@@ -68,16 +70,44 @@ std::pair<at::Tensor, at::Tensor> turn(const LinearAttendOptions& o, const at::T
 
 enum class Purpose { kWhole, kState };
 
+/// cos and sin of the rope where the tokens of q stand: R (1, 0) of every pair, as Favor takes it.
+at::Tensor table_of(const LinearAttendOptions& o, const at::Tensor& q, bool interleaved) {
+  const c10::SymInt pairs = o.projection->sym_size(0) / 2;
+  const at::Tensor one =
+      at::ones_symint({1, 1, q.sym_size(2), pairs}, q.options().dtype(at::kFloat));
+  const at::Tensor zero = at::zeros_like(one);
+  const at::Tensor x =
+      interleaved ? at::stack({one, zero}, -1).flatten(-2) : at::cat({one, zero}, -1);
+  const at::Tensor z = turned(o, {x}, o.positions)[0].select(0, 0).select(0, 0);
+  return interleaved ? z.unflatten_symint(-1, {pairs, 2})
+                     : z.unflatten_symint(-1, {2, pairs}).transpose(-2, -1);
+}
+
+/// FAVOR+ by one operator, which turns features itself where it can: then a and b are there too.
+void map_by_favor(Terms& t, const at::Tensor& q, const at::Tensor& k,
+                  const LinearAttendOptions& o) {
+  OptionalTensor table;
+  bool interleaved = false;
+  if (o.variant != LinearVariant::kBefore && !o.rope.empty() && favor_turns(q, o)) {
+    interleaved = find_rope(o.rope)->layout().pairing == Pairing::kInterleaved;
+    table = table_of(o, q, interleaved);
+  }
+  const at::Tensor keys = with_heads(k, q.sym_size(1));
+  const Favor favor = call_favor({q, keys, *o.projection, o.padding, table, interleaved});
+  t.dots = favor.dots;
+  t.c = favor.queries;
+  t.e = favor.keys;
+  if (!table.has_value()) return;
+  t.a = favor.queries;
+  t.b = favor.keys;
+}
+
 /// c = phi(q) and e = phi(k), and dots where one operator has all three.
 void map_features(Terms& t, const at::Tensor& q, const at::Tensor& k, const LinearAttendOptions& o,
                   Purpose purpose) {
   if (o.feature_map == FeatureMap::kFavor && o.causal && !o.cu_seqlens.has_value() &&
       purpose == Purpose::kWhole && !o.projection->requires_grad()) {
-    const Favor favor = call_favor(q, with_heads(k, q.sym_size(1)), *o.projection, o.padding);
-    t.c = favor.queries;
-    t.e = favor.keys;
-    t.dots = favor.dots;
-    return;
+    return map_by_favor(t, q, k, o);
   }
   t.c = feature_map(q, Side::kQuery, o);
   t.e = feature_map(k, Side::kKey, o);
@@ -113,7 +143,7 @@ Terms make_terms(const at::Tensor& q, const at::Tensor& all_keys, const at::Tens
     case LinearVariant::kNumerator:
     case LinearVariant::kRotated:
       map_features(t, q, k, o, purpose);
-      std::tie(t.a, t.b) = turn(o, t.c, t.e);
+      if (!t.a.defined()) std::tie(t.a, t.b) = turn(o, t.c, t.e);
       t.guarded = o.variant == LinearVariant::kRotated;
       break;
   }

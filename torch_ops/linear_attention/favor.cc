@@ -3,6 +3,8 @@
 
 // FAVOR+ of causal queries and keys as one operator, so that features need not be kept.
 
+#include "linear_attention/favor.h"
+
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -15,10 +17,10 @@
 #include <tuple>
 
 #include "linear_attention/favor_cuda.h"
-#include "linear_attention/features.h"
 #include "linear_attention/sums.h"
 #include "linear_attention/sums_device.h"
 #include "rotation/node.h"
+#include "rotation/rope_cache.h"
 
 #ifdef ROTARY_TORCH_CUDA_KERNELS
 #include "linear_attention/launch.h"
@@ -29,24 +31,6 @@ namespace {
 
 using ::torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
-using FavorResults = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-using FavorGradients = std::tuple<at::Tensor, at::Tensor>;
-
-/// What a call has, and what its way back needs: `most` [batch, heads, tokens], wide, is the
-/// stabiliser of the queries.
-struct FavorInputs {
-  const at::Tensor& q;
-  const at::Tensor& k;
-  const at::Tensor& projection;
-  const OptionalTensor& seen;
-};
-
-/// FeatureGradients of phi(q), phi(k) and dots; absent ones are 0.
-struct FeatureGradients {
-  const OptionalTensor& queries;
-  const OptionalTensor& keys;
-  const OptionalTensor& dots;
-};
 
 void check_favor(const FavorInputs& in) {
   const bool fits = in.q.dim() == 4 && in.k.sym_sizes() == in.q.sym_sizes() &&
@@ -55,6 +39,12 @@ void check_favor(const FavorInputs& in) {
   TORCH_CHECK_VALUE(fits, "[favor] q and k must be [batch, heads, tokens, head_dim] of one type, ",
                     "and the projection [features, head_dim], got ", in.q.sym_sizes(), ", ",
                     in.k.sym_sizes(), " and ", in.projection.sym_sizes());
+  if (in.table.has_value()) {
+    TORCH_CHECK_VALUE(
+        in.table->dim() == 3 && in.table->sym_size(0) == in.q.sym_size(2) &&
+            2 * in.table->sym_size(1) == in.projection.sym_size(0) && in.table->sym_size(2) == 2,
+        "[favor] table must be [tokens, features / 2, 2], got ", in.table->sym_sizes());
+  }
   if (!in.seen.has_value()) return;
   TORCH_CHECK_VALUE(in.seen->scalar_type() == at::kBool && in.seen->dim() == 2 &&
                         in.seen->sym_size(0) == in.q.sym_size(0) &&
@@ -62,60 +52,14 @@ void check_favor(const FavorInputs& in) {
                     "[favor] seen must be bool [batch, tokens], got ", in.seen->sym_sizes());
 }
 
-// ---- By tensors: differentiable -----------------------------------------------------------------
-
-at::Tensor masked_features(const at::Tensor& features, const OptionalTensor& seen) {
-  return seen ? at::where(seen->unsqueeze(1).unsqueeze(-1), features, 0) : features;
-}
-
-FavorResults favor_by_tensors(const FavorInputs& in) {
-  const at::ScalarType type = in.q.scalar_type();
-  const Projected queries(in.q, in.projection);
-  const at::Tensor most = queries.products.amax({-1}, /*keepdim=*/true);
-  const at::Tensor c = queries.features(most, type);
-  const at::Tensor e =
-      masked_features(Projected(in.k, in.projection).features(std::nullopt, type), in.seen);
-  return {c, e, call_linear_dot(c, e, Direction::kCausal), most.squeeze(-1)};
-}
-
-/// dx of x' with phi' = exponentials and g the gradient of phi: sum_f g_f phi'_f (w_f - x').
-at::Tensor through_features(const at::Tensor& g, const Projected& p, const OptionalTensor& c,
-                            const at::Tensor& projection, at::ScalarType type) {
-  const at::Tensor t = g * p.exponentials(c);
-  const at::Tensor along = at::matmul(t, projection.to(t.scalar_type()));
-  return ((along - t.sum(-1, /*keepdim=*/true) * p.scaled) * favor_shrink(projection)).to(type);
-}
-
-FavorGradients gradients_by_tensors(const FeatureGradients& g, const FavorInputs& in,
-                                    const at::Tensor& most) {
-  const at::ScalarType type = in.q.scalar_type();
-  const at::ScalarType wide = wide_type(type);
-  const Projected queries(in.q, in.projection);
-  const Projected keys(in.k, in.projection);
-  const at::Tensor c = most.unsqueeze(-1);
-  const auto given = [&](const OptionalTensor& x, const Projected& like) {
-    return x.has_value() ? x->to(wide) : at::zeros_like(like.products);
-  };
-  at::Tensor dc = given(g.queries, queries);
-  at::Tensor de = given(g.keys, keys);
-  if (g.dots.has_value()) {
-    const at::Tensor dots = g.dots->contiguous();
-    dc = dc + call_linear_sum(masked_features(keys.features(std::nullopt, wide), in.seen),
-                              std::nullopt, dots, Direction::kCausal);
-    de = de + call_linear_sum(queries.features(c, wide), dots, std::nullopt, Direction::kReverse);
-  }
-  return {through_features(dc, queries, c, in.projection, type),
-          through_features(masked_features(de, in.seen), keys, std::nullopt, in.projection, type)};
-}
-
 // ---- CUDA ---------------------------------------------------------------------------------------
 
 #ifdef ROTARY_TORCH_CUDA_KERNELS
 
-bool has_favor_kernel(const FavorInputs& in) {
-  const std::int64_t features = in.projection.size(0);
-  return in.q.is_cuda() && in.q.scalar_type() == at::kBFloat16 && in.q.numel() > 0 &&
-         in.q.size(3) == cuda::kFavorHeadDim && features % 16 == 0 &&
+bool has_favor_kernel(const at::Tensor& q, const at::Tensor& projection) {
+  const c10::SymInt features = projection.sym_size(0);
+  return q.is_cuda() && q.scalar_type() == at::kBFloat16 && q.sym_numel() > 0 &&
+         q.sym_size(3) == cuda::kFavorHeadDim && features % 16 == 0 &&
          features <= cuda::kFavorMostFeatures;
 }
 
@@ -126,6 +70,11 @@ struct FavorKernels {
         k(dense(in.k)),
         weights(in_order(in.projection)),
         seen(in.seen ? OptionalTensor(in.seen->contiguous()) : std::nullopt) {
+    if (in.table) {
+      table = in.table->to(at::kHalf).contiguous();
+      rope.pairing = in.interleaved ? cuda::FavorPairing::kInterleaved : cuda::FavorPairing::kHalf;
+      rope.table = table.const_data_ptr();
+    }
     shape.rows = q.size(0) * q.size(1);
     shape.tokens = q.size(2);
     shape.heads = q.size(1);
@@ -134,7 +83,7 @@ struct FavorKernels {
   }
 
   /// Feature 16 f + 4 a + 2 b + i goes to row 16 f + 8 b + 2 a + i, element 16 t + 4 s + 2 h + i to
-  /// column 16 s + 8 h + 2 t + i: see favor_kernels.cu.
+  /// column 16 s + 8 h + 2 t + i: see favor.cuh.
   static at::Tensor in_order(const at::Tensor& projection) {
     const std::int64_t blocks = projection.size(0) / 16;
     return projection.to(at::kBFloat16)
@@ -149,6 +98,15 @@ struct FavorKernels {
   at::Tensor features() const {
     return at::empty({q.size(0), q.size(1), q.size(2), shape.features}, q.options());
   }
+
+  /// Features turned by the rope (sign 1) or back (-1).
+  void turn(const at::Tensor& x, const at::Tensor& out, float sign) const {
+    cuda::FavorRope by = rope;
+    by.sign = sign;
+    check_launch(
+        cuda::launch_favor_turn(x.const_data_ptr(), out.data_ptr(), by, shape, stream_for(x)));
+  }
+  bool turns() const { return rope.table != nullptr; }
 
   /// Sums before each tile: of the features of keys, or behind it, of those of queries times h.
   at::Tensor prefixes(const float* most, const float* h) const {
@@ -171,6 +129,8 @@ struct FavorKernels {
   at::Tensor k;
   at::Tensor weights;
   OptionalTensor seen;
+  at::Tensor table{};
+  cuda::FavorRope rope{};
   cuda::FavorShape shape{};
 };
 
@@ -191,6 +151,9 @@ FavorResults favor_by_kernel(const FavorInputs& in) {
                                            .dots = dots.data_ptr<float>(),
                                            .most = most.data_ptr<float>()},
                                           kernels.shape, stream_for(in.q)));
+  if (kernels.turns()) {
+    for (const at::Tensor& x : {c, e}) kernels.turn(x, x, 1.0F);
+  }
   return {c, e, dots, most};
 }
 
@@ -205,7 +168,12 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
     const at::Tensor& own = query ? kernels.q : kernels.k;
     const at::Tensor prefixes =
         query ? kernels.prefixes(nullptr, nullptr) : kernels.prefixes(c, h.const_data_ptr<float>());
-    const at::Tensor given = gradient ? dense(*gradient) : at::Tensor();
+    at::Tensor given = gradient ? dense(*gradient) : at::Tensor();
+    if (given.defined() && kernels.turns()) {
+      const at::Tensor back = at::empty_like(given);
+      kernels.turn(given, back, -1.0F);
+      given = back;
+    }
     at::Tensor out = at::empty_like(own);
     check_launch(
         cuda::launch_favor_backward({.own = own.const_data_ptr(),
@@ -225,7 +193,7 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
 
 #else
 
-bool has_favor_kernel(const FavorInputs&) { return false; }
+bool has_favor_kernel(const at::Tensor&, const at::Tensor&) { return false; }
 FavorResults favor_by_kernel(const FavorInputs& in) { return favor_by_tensors(in); }
 FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs& in,
                                    const at::Tensor& most) {
@@ -237,27 +205,28 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
 // ---- The operators ------------------------------------------------------------------------------
 
 FavorResults favor_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                      const OptionalTensor& seen) {
-  const FavorInputs in{q, k, projection, seen};
+                      const OptionalTensor& seen, const OptionalTensor& table, bool interleaved) {
+  const FavorInputs in{q, k, projection, seen, table, interleaved};
   check_favor(in);
   const at::OptionalDeviceGuard guard(q.device());
-  return has_favor_kernel(in) ? favor_by_kernel(in) : favor_by_tensors(in);
+  return has_favor_kernel(q, projection) ? favor_by_kernel(in) : favor_by_tensors(in);
 }
 
 FavorGradients favor_backward_op(const OptionalTensor& queries, const OptionalTensor& keys,
                                  const OptionalTensor& dots, const at::Tensor& q,
                                  const at::Tensor& k, const at::Tensor& projection,
-                                 const OptionalTensor& seen, const at::Tensor& most) {
-  const FavorInputs in{q, k, projection, seen};
+                                 const OptionalTensor& seen, const OptionalTensor& table,
+                                 bool interleaved, const at::Tensor& most) {
+  const FavorInputs in{q, k, projection, seen, table, interleaved};
   const FeatureGradients g{queries, keys, dots};
   const at::OptionalDeviceGuard guard(q.device());
-  return has_favor_kernel(in) ? gradients_by_kernel(g, in, most)
-                              : gradients_by_tensors(g, in, most);
+  return has_favor_kernel(q, projection) ? gradients_by_kernel(g, in, most)
+                                         : gradients_by_tensors(g, in, most);
 }
 
 FavorResults favor_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                        const OptionalTensor& seen) {
-  check_favor({q, k, projection, seen});
+                        const OptionalTensor& seen, const OptionalTensor& table, bool interleaved) {
+  check_favor({q, k, projection, seen, table, interleaved});
   const auto type = q.scalar_type() == at::kHalf ? at::kFloat : q.scalar_type();
   c10::SymDimVector sizes(q.sym_sizes());
   sizes.back() = projection.sym_size(0);
@@ -271,7 +240,8 @@ FavorResults favor_meta(const at::Tensor& q, const at::Tensor& k, const at::Tens
 
 FavorGradients favor_backward_meta(const OptionalTensor&, const OptionalTensor&,
                                    const OptionalTensor&, const at::Tensor& q, const at::Tensor& k,
-                                   const at::Tensor&, const OptionalTensor&, const at::Tensor&) {
+                                   const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                                   bool, const at::Tensor&) {
   return {at::empty_symint(q.sym_sizes(), q.options()),
           at::empty_symint(k.sym_sizes(), k.options())};
 }
@@ -280,7 +250,7 @@ FavorResults call_favor_op(const FavorInputs& in) {
   static const auto handle = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("rotary::favor", "")
                                  .typed<decltype(favor_op)>();
-  return handle.call(in.q, in.k, in.projection, in.seen);
+  return handle.call(in.q, in.k, in.projection, in.seen, in.table, in.interleaved);
 }
 
 FavorGradients call_favor_backward(const FeatureGradients& g, const FavorInputs& in,
@@ -288,12 +258,15 @@ FavorGradients call_favor_backward(const FeatureGradients& g, const FavorInputs&
   static const auto handle = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("rotary::favor_backward", "")
                                  .typed<decltype(favor_backward_op)>();
-  return handle.call(g.queries, g.keys, g.dots, in.q, in.k, in.projection, in.seen, most);
+  return handle.call(g.queries, g.keys, g.dots, in.q, in.k, in.projection, in.seen, in.table,
+                     in.interleaved, most);
 }
 
 struct FavorNode : ::torch::autograd::Node {
   Saved tensors{};  // q, k, projection, most
   Saved seen{};     // none or one
+  Saved table{};    // none or one
+  bool interleaved = false;
 
   std::string name() const override { return "Rotary_favor_Backward"; }
 
@@ -301,6 +274,7 @@ struct FavorNode : ::torch::autograd::Node {
     const std::lock_guard<std::mutex> lock(mutex_);
     tensors.release();
     seen.release();
+    table.release();
   }
 
   variable_list apply(variable_list&& grads) override {
@@ -316,7 +290,8 @@ struct FavorNode : ::torch::autograd::Node {
     const at::Tensor projection = tensors.get(2);
     const at::Tensor most = tensors.get(3);
     const OptionalTensor keys = seen.maybe();
-    const FavorInputs in{q, k, projection, keys};
+    const OptionalTensor turns = table.maybe();
+    const FavorInputs in{q, k, projection, keys, turns, interleaved};
     auto [dq, dk] = at::GradMode::is_enabled() ? gradients_by_tensors(g, in, most)
                                                : call_favor_backward(g, in, most);
     return {dq, dk};
@@ -324,19 +299,22 @@ struct FavorNode : ::torch::autograd::Node {
 };
 
 FavorResults favor_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                            const OptionalTensor& seen) {
+                            const OptionalTensor& seen, const OptionalTensor& table,
+                            bool interleaved) {
   TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(q) && !has_tangent(k),
                               "[linear_attend] has no forward-mode derivative");
   FavorResults out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    out = call_favor_op({q, k, projection, seen});
+    out = call_favor_op({q, k, projection, seen, table, interleaved});
   }
   if (::torch::autograd::compute_requires_grad(q, k)) {
     auto node = make_node<FavorNode>();
     node->set_next_edges(::torch::autograd::collect_next_edges(q, k));
     for (const at::Tensor& x : {q, k, projection, std::get<3>(out)}) node->tensors.add(x);
     node->seen.add(seen);
+    node->table.add(table);
+    node->interleaved = interleaved;
     ::torch::autograd::set_history({std::get<0>(out), std::get<1>(out), std::get<2>(out)}, node);
   }
   return out;
@@ -344,22 +322,34 @@ FavorResults favor_autograd(const at::Tensor& q, const at::Tensor& k, const at::
 
 }  // namespace
 
-Favor call_favor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                 const OptionalTensor& seen) {
-  auto [c, e, dots, most] = call_favor_op({q, k, projection, seen});
-  return {c, e, dots};
+Favor call_favor(const FavorInputs& in) {
+  auto [queries, keys, dots, most] = call_favor_op(in);
+  return {queries, keys, dots};
+}
+
+bool favor_turns(const at::Tensor& q, const LinearAttendOptions& o) {
+  const bool constant = !o.frequencies.has_value() && !o.scale.has_value();
+  const bool one_place =
+      !o.positions.has_value() || (o.positions->dim() == 1 && !o.positions->requires_grad());
+  if (!constant || !one_place || !has_favor_kernel(q, *o.projection)) return false;
+  const auto rope = find_rope(o.rope);
+  const HeadLayout& layout = rope->layout();
+  return rope->frequencies().rotary_dim() == layout.head_dim && layout.rotary_offset == 0 &&
+         layout.output_pairing.value_or(*layout.pairing) == *layout.pairing;
 }
 
 }  // namespace rotary::torch
 
 TORCH_LIBRARY_FRAGMENT(rotary, m) {
   m.def(
-      "favor(Tensor q, Tensor k, Tensor projection, Tensor? seen=None) -> "
+      "favor(Tensor q, Tensor k, Tensor projection, Tensor? seen=None, Tensor? table=None, "
+      "bool interleaved=False) -> "
       "(Tensor, Tensor, Tensor, Tensor)",
       {at::Tag::pt2_compliant_tag});
   m.def(
       "favor_backward(Tensor? queries, Tensor? keys, Tensor? dots, Tensor q, Tensor k, "
-      "Tensor projection, Tensor? seen, Tensor most) -> (Tensor, Tensor)",
+      "Tensor projection, Tensor? seen, Tensor? table, bool interleaved, Tensor most) -> "
+      "(Tensor, Tensor)",
       {at::Tag::pt2_compliant_tag});
 }
 TORCH_LIBRARY_IMPL(rotary, CPU, m) {

@@ -31,7 +31,19 @@ struct FavorShape {
   }
 };
 
-/// totals [rows, count, m]: the sum of features over each tile; those of queries times `factors`
+enum class FavorPairing { kHalf, kInterleaved };
+
+/// A rope that turns features: half2 (cos, sin) [tokens, m / 2]; sign -1 turns back.
+struct FavorRope {
+  FavorPairing pairing = FavorPairing::kHalf;
+  const void* table = nullptr;
+  float sign = 1.0F;
+};
+/// x [rows, tokens, m] turned; out may be x.
+int launch_favor_turn(const void* x, void* out, const FavorRope& rope, const FavorShape& shape,
+                      void* stream);
+
+/// totals [rows, count, m], in the order of the weights: the sum of features over each tile; those of queries times `factors`
 /// [rows, tokens], with their stabilisers `most`.
 struct FavorTotals {
   const void* x = nullptr;        // [rows, tokens, 64]

@@ -10,15 +10,12 @@
 // A block of four warps goes through several tiles of 64 tokens; a warp has 16 of them, and 16
 // features at a time. Features that are needed once more are computed once more: they cost less than
 // memory does. Products are of bfloat16, sums of float.
-//
-// Elements of heads and features stand in shared memory in an order (favor.cc makes it) in which
-// what one lane holds of a product is side by side in memory: of a row of features 16 f + 4 t ..
-// 16 f + 4 t + 3, of a head 16 t .. 16 t + 15, with t = lane % 4.
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "linear_attention/favor.cuh"
 #include "linear_attention/favor_cuda.h"
 #include "linear_attention/numbers.cuh"
 #include "linear_attention/tiles.cuh"
@@ -26,204 +23,7 @@
 namespace rotary::torch::cuda {
 namespace {
 
-using T = __nv_bfloat16;
-
-constexpr int kHead = 64;
-constexpr int kTile = kFavorTile;
-constexpr int kThreads = 2 * kTile;
-constexpr int kTilesPerBlock = 8;
-constexpr float kShrink = 0.353553390593273762F;  // 64^(-1/4)
-constexpr float kEpsilon = 1e-4F;                 // of the authors' code
-constexpr float kLog2E = 1.44269504088896341F;
-
-struct Lane {
-  int warp = static_cast<int>(threadIdx.x) / 32;
-  int lane = static_cast<int>(threadIdx.x) % 32;
-  int t = lane % 4;
-  int row = 16 * warp + lane / 4;  // of a tile, and row + 8
-};
-
-/// Over the four lanes that share a row.
-__device__ float sum_of_row(float x) {
-  x += __shfl_xor_sync(0xffffffffU, x, 1);
-  return x + __shfl_xor_sync(0xffffffffU, x, 2);
-}
-__device__ float max_of_row(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 2));
-}
-
-__device__ float2 unpack(std::uint32_t both) {
-  return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(both));
-}
-
-/// m x 64, rows and columns in the order of favor.cc.
-using Weights = Tile<T, kFavorMostFeatures, kHead>;
-using Features = Tile<T, kTile, kFavorMostFeatures>;
-
-/// The rows of a tile that a lane has, of [rows, tokens]: two of them.
-struct Two {
-  std::int64_t token[2];  // of all rows
-  bool inside[2];
-
-  __device__ Two(const FavorShape& shape, std::int64_t row, std::int64_t begin, const Lane& at) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const std::int64_t token_of_row = begin + at.row + 8 * i;
-      inside[i] = token_of_row < shape.tokens;
-      token[i] = row * shape.tokens + token_of_row;
-    }
-  }
-  __device__ float read(int i, const float* from) const {
-    return inside[i] ? from[token[i]] : 0.0F;
-  }
-  /// Whether there is a key.
-  __device__ bool seen(int i, const FavorShape& shape, const bool* padding) const {
-    if (!inside[i] || padding == nullptr) return inside[i];
-    const std::int64_t row = token[i] / shape.tokens;
-    return padding[row / shape.heads * shape.tokens + token[i] % shape.tokens];
-  }
-};
-
-/// 16 tokens, as left operands of multiply().
-struct Heads {
-  std::uint32_t a[4][4];
-  float half_square[2];  // |x'|^2 / 2
-
-  __device__ Heads(const T* x, const Two& two, const Lane& at) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      uint4 part[2] = {};
-      if (two.inside[i]) {
-        const auto* from = reinterpret_cast<const uint4*>(x + two.token[i] * kHead + 16 * at.t);
-        part[0] = from[0];
-        part[1] = from[1];
-      }
-      const std::uint32_t words[8] = {part[0].x, part[0].y, part[0].z, part[0].w,
-                                      part[1].x, part[1].y, part[1].z, part[1].w};
-      float square = 0.0F;
-#pragma unroll
-      for (int w = 0; w < 8; ++w) {
-        a[w / 2][2 * (w % 2) + i] = words[w];
-        const float2 pair = unpack(words[w]);
-        square += pair.x * pair.x + pair.y * pair.y;
-      }
-      half_square[i] = 0.5F * kShrink * kShrink * sum_of_row(square);
-    }
-  }
-  /// Two elements, 16 t + 2 w and the next, of row i.
-  __device__ float2 pair(int w, int i) const { return unpack(a[w / 2][2 * (w % 2) + i]); }
-};
-
-/// Four neighbours of two rows.
-struct Eight {
-  float at[2][4];
-};
-
-/// w_f . x of 16 features.
-__device__ Eight project(const Heads& x, Weights& weights, int f) {
-  float c[2][4] = {};
-#pragma unroll
-  for (int k = 0; k < kHead / 16; ++k) {
-    std::uint32_t b[4];
-    weights.right_transposed(b, 16 * k, 16 * f);
-    multiply<T>(c[0], x.a[k], b[0], b[1]);
-    multiply<T>(c[1], x.a[k], b[2], b[3]);
-  }
-  return {{{c[0][0], c[0][1], c[1][0], c[1][1]}, {c[0][2], c[0][3], c[1][2], c[1][3]}}};
-}
-
-/// exp(w_f . x' - |x'|^2 / 2 - c) / sqrt(m).
-__device__ Eight exponentials(const Eight& products, const Heads& x, const float (&c)[2],
-                              float factor) {
-  Eight result;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float less = -kLog2E * (x.half_square[i] + c[i]);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      result.at[i][e] = factor * exp2f(fmaf(kShrink * kLog2E, products.at[i][e], less));
-    }
-  }
-  return result;
-}
-
-/// As left operand of multiply(): two rows, 16 features.
-struct Packed {
-  std::uint32_t a[4];
-
-  __device__ explicit Packed(const Eight& x) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      a[i] = pack<T>(x.at[i][0], x.at[i][1]);
-      a[i + 2] = pack<T>(x.at[i][2], x.at[i][3]);
-    }
-  }
-  __device__ uint2 row(int i) const { return make_uint2(a[i], a[i + 2]); }
-  __device__ void put(Features& tile, const Lane& at, int f) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = at.row + 8 * (i % 2);
-      *reinterpret_cast<std::uint32_t*>(tile.at(row, 16 * f + 8 * (i / 2) + 2 * at.t)) = a[i];
-    }
-  }
-};
-
-/// phi of 16 features of 16 tokens, times a factor of each, rounded.
-struct Map {
-  float c[2];       // stabilisers
-  float factor[2];  // 0 where there is no token
-  float root;       // 1 / sqrt(m)
-
-  __device__ Packed operator()(const Heads& x, Weights& weights, int f) const {
-    Eight phi = exponentials(project(x, weights, f), x, c, root);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) phi.at[i][e] = factor[i] * (phi.at[i][e] + kEpsilon * root);
-    }
-    return Packed(phi);
-  }
-};
-
-/// Of keys, whose stabiliser is 0, or of queries with `factors`.
-__device__ Map map_of(const FavorShape& shape, const Two& two, FavorSide side, const bool* padding,
-                      const float* most, const float* factors) {
-  Map map{};
-  map.root = shape.root;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (side == FavorSide::kKey) {
-      map.factor[i] = two.seen(i, shape, padding) ? 1.0F : 0.0F;
-    } else {
-      map.c[i] = two.read(i, most);
-      map.factor[i] = two.read(i, factors);
-    }
-  }
-  return map;
-}
-
-/// The tiles of a block.
-struct Course {
-  std::int64_t row;
-  int first;
-  int last;
-
-  __device__ explicit Course(const FavorShape& shape) {
-    const auto groups = (shape.count() + kTilesPerBlock - 1) / kTilesPerBlock;
-    row = blockIdx.x / groups;
-    first = static_cast<int>(blockIdx.x % groups) * kTilesPerBlock;
-    last = first + kTilesPerBlock < shape.count() ? first + kTilesPerBlock
-                                                  : static_cast<int>(shape.count());
-  }
-};
-
-__device__ void fetch_weights(Weights& weights, const FavorShape& shape, const T* from) {
-  weights.fetch<kThreads>({from, shape.features, kHead, kHead}, 0);
-  end_of_group();
-  wait_for_groups<0>();
-  __syncthreads();
-}
+using namespace favor;
 
 // ---- Sums of features over each tile ------------------------------------------------------------
 
@@ -231,6 +31,24 @@ struct TotalsMemory {
   Weights weights;
   float sums[kTile / 16][kFavorMostFeatures];
 };
+
+/// Over the 16 rows of a warp, of the feature 2 (lane / 16) + (lane / 8) % 2 of four.
+__device__ float sum_of_rows(const Eight& x, const Lane& at) {
+  const bool upper = (at.lane & 16) != 0;
+  const bool odd = (at.lane & 8) != 0;
+  float sums[4];
+#pragma unroll
+  for (int e = 0; e < 4; ++e) sums[e] = x.at[0][e] + x.at[1][e];
+  float two[2];
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    two[e] = upper ? sums[e + 2] : sums[e];
+    two[e] += __shfl_xor_sync(0xffffffffU, upper ? sums[e] : sums[e + 2], 16);
+  }
+  float one = odd ? two[1] : two[0];
+  one += __shfl_xor_sync(0xffffffffU, odd ? two[0] : two[1], 8);
+  return one + __shfl_xor_sync(0xffffffffU, one, 4);
+}
 
 __global__ void __launch_bounds__(kThreads)
     favor_totals(const T* x, const T* from, FavorSide side, const bool* padding, const float* most,
@@ -243,28 +61,12 @@ __global__ void __launch_bounds__(kThreads)
   for (int tile = course.first; tile < course.last; ++tile) {
     const Two two(shape, course.row, std::int64_t{tile} * kTile, at);
     const Heads heads(x, two, at);
-    const Map map = map_of(shape, two, side, padding, most, factors);
-#pragma unroll 2
-    for (int f = 0; f < shape.features / 16; ++f) {
-      const Packed phi = map(heads, shared.weights, f);
-      float sums[4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float2 upper = unpack(phi.a[2 * half]);
-        const float2 lower = unpack(phi.a[2 * half + 1]);
-        sums[2 * half] = upper.x + lower.x;
-        sums[2 * half + 1] = upper.y + lower.y;
-      }
-#pragma unroll
-      for (float& sum : sums) {
-#pragma unroll
-        for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(0xffffffffU, sum, step);
-      }
-      if (at.lane < 4) {
-        *reinterpret_cast<float4*>(&shared.sums[at.warp][16 * f + 4 * at.t]) =
-            make_float4(sums[0], sums[1], sums[2], sums[3]);
-      }
-    }
+    const Map map = map_of(shape, two, heads, side, padding, most, factors);
+    for_features(heads, shared.weights, shape.features / 16, [&](const Eight& products, int f) {
+      const int place = 16 * f + 4 * at.t + 2 * ((at.lane / 16) % 2) + (at.lane / 8) % 2;
+      const float sum = sum_of_rows(map(products), at);
+      if ((at.lane & 4) == 0) shared.sums[at.warp][place] = sum;
+    });
     __syncthreads();
     float* to = totals + (course.row * shape.count() + tile) * shape.features;
     for (int f = static_cast<int>(threadIdx.x); f < shape.features; f += kThreads) {
@@ -284,19 +86,17 @@ struct ForwardMemory {
 /// The largest w_f . x' of each row.
 __device__ void find_most(float (&most)[2], const Heads& x, Weights& weights, int blocks) {
   most[0] = most[1] = __int_as_float(0xff800000);  // -infinity
-#pragma unroll 2
-  for (int f = 0; f < blocks; ++f) {
-    const Eight products = project(x, weights, f);
+  for_features(x, weights, blocks, [&](const Eight& products, int) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) most[i] = fmaxf(most[i], products.at[i][e]);
     }
-  }
+  });
   for (float& each : most) each = kShrink * max_of_row(each);
 }
 
-__global__ void __launch_bounds__(kThreads) favor_forward(FavorForward p, FavorShape shape) {
+__global__ void __launch_bounds__(kThreads, 3) favor_forward(FavorForward p, FavorShape shape) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<ForwardMemory*>(memory);
   const Lane at;
@@ -306,51 +106,44 @@ __global__ void __launch_bounds__(kThreads) favor_forward(FavorForward p, FavorS
   fetch_weights(shared.weights, shape, weights);
   for (int tile = course.first; tile < course.last; ++tile) {
     const Two two(shape, course.row, std::int64_t{tile} * kTile, at);
-    const auto save = [&](void* to, const Packed& phi, int f) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (!two.inside[i]) continue;
-        T* row = static_cast<T*>(to) + two.token[i] * shape.features + 16 * f + 4 * at.t;
-        *reinterpret_cast<uint2*>(row) = phi.row(i);
-      }
-    };
+    const Memory memory_of_features{shape, two, 4 * at.t};
     {
       const Heads key(static_cast<const T*>(p.k), two, at);
-      const Map map = map_of(shape, two, FavorSide::kKey, p.padding, nullptr, nullptr);
-#pragma unroll 2
-      for (int f = 0; f < blocks; ++f) {
-        const Packed phi = map(key, shared.weights, f);
+      const Map map = map_of(shape, two, key, FavorSide::kKey, p.padding, nullptr, nullptr);
+      for_features(key, shared.weights, blocks, [&](const Eight& products, int f) {
+        const Packed phi(map(products));
         phi.put(shared.keys, at, f);
-        save(p.e, phi, f);
-      }
+        memory_of_features.save(p.e, phi, f);
+      });
     }
     const Heads query(static_cast<const T*>(p.q), two, at);
-    Map map{.factor = {1.0F, 1.0F}, .root = shape.root};
-    find_most(map.c, query, shared.weights, blocks);
+    float most[2];
+    find_most(most, query, shared.weights, blocks);
+    Map map;
+    for (int i = 0; i < 2; ++i) map.set(i, shape, query, most[i], 1.0F);
     __syncthreads();
     const float* prefix = p.prefixes + (course.row * shape.count() + tile) * shape.features;
     Rows<kTile> scores;
     scores.clear();
     float dots[2] = {};
-#pragma unroll 2
-    for (int f = 0; f < blocks; ++f) {
-      const Packed phi = map(query, shared.weights, f);
-      save(p.c, phi, f);
+    for_features(query, shared.weights, blocks, [&](const Eight& products, int f) {
+      const Eight phi = map(products);
       const float4 before = *reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float2 low = unpack(phi.a[i]);
-        const float2 high = unpack(phi.a[i + 2]);
-        dots[i] += low.x * before.x + low.y * before.y + high.x * before.z + high.y * before.w;
+        const float(&x)[4] = phi.at[i];
+        dots[i] += x[0] * before.x + x[1] * before.y + x[2] * before.z + x[3] * before.w;
       }
+      const Packed left(phi);
+      memory_of_features.save(p.c, left, f);
 #pragma unroll
       for (int j = 0; j < kTile / 16; ++j) {
         if (j > at.warp) break;
         std::uint32_t b[4];
         shared.keys.right_transposed(b, 16 * f, 16 * j);
-        scores.add<T>(j, phi.a, b);
+        scores.add<T>(j, left.a, b);
       }
-    }
+    });
 #pragma unroll
     for (int j = 0; j < kTile / 8; ++j) {
 #pragma unroll
@@ -363,7 +156,7 @@ __global__ void __launch_bounds__(kThreads) favor_forward(FavorForward p, FavorS
       const float dot = sum_of_row(dots[i]);
       if (at.t == 0 && two.inside[i]) {
         p.dots[two.token[i]] = dot;
-        p.most[two.token[i]] = map.c[i];
+        p.most[two.token[i]] = most[i];
       }
     }
     __syncthreads();
@@ -382,7 +175,7 @@ struct BackwardMemory {
 ///   queries  d_i = g_i + h_i sum_{j <= i} e_j        keys  d_j = g_j + sum_{i >= j} h_i c_i
 ///   t_f = d_f exp(..)_f / sqrt(m)                    dx' = sum_f t_f (w_f - x')
 template <FavorSide kSide>
-__global__ void __launch_bounds__(kThreads) favor_backward(FavorBackward p, FavorShape shape) {
+__global__ void __launch_bounds__(kThreads, 3) favor_backward(FavorBackward p, FavorShape shape) {
   constexpr bool kQuery = kSide == FavorSide::kQuery;
   constexpr FavorSide kOther = kQuery ? FavorSide::kKey : FavorSide::kQuery;
   extern __shared__ __align__(128) unsigned char memory[];
@@ -406,37 +199,29 @@ __global__ void __launch_bounds__(kThreads) favor_backward(FavorBackward p, Favo
     const Two two(shape, course.row, std::int64_t{tile} * kTile, at);
     {
       const Heads other(static_cast<const T*>(p.other), two, at);
-      const Map map = map_of(shape, two, kOther, p.padding, p.most, p.factors);
-#pragma unroll 2
-      for (int f = 0; f < blocks; ++f) map(other, shared.weights, f).put(shared.others, at, f);
+      const Map map = map_of(shape, two, other, kOther, p.padding, p.most, p.factors);
+      for_features(other, shared.weights, blocks, [&](const Eight& products, int f) {
+        Packed(map(products)).put(shared.others, at, f);
+      });
     }
     __syncthreads();
     const Heads own(static_cast<const T*>(p.own), two, at);
-    float c[2] = {};
-    float factor[2] = {1.0F, 1.0F};  // of the sum
-    float root[2];                   // 0 where there is no token
+    const Memory memory_of_features{shape, two, 4 * at.t};
+    Map map;
+    float factor[2];  // of the sum
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (kQuery) {
-        c[i] = two.read(i, p.most);
-        factor[i] = two.read(i, p.factors);
-      }
+      factor[i] = kQuery ? two.read(i, p.factors) : 1.0F;
+      map.set(i, shape, own, kQuery ? two.read(i, p.most) : 0.0F, 1.0F);
       const bool there = kQuery ? two.inside[i] : two.seen(i, shape, p.padding);
-      root[i] = there ? 1.0F : 0.0F;
+      if (!there) map.less[i] = __int_as_float(0xff800000);  // -infinity
     }
     const float* prefix = p.prefixes + (course.row * shape.count() + tile) * shape.features;
     Rows<kHead> out;
     out.clear();
     float sums[2] = {};
-#pragma unroll 1
-    for (int f = 0; f < blocks; ++f) {
-      uint2 g[2] = {};
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (p.g == nullptr || !two.inside[i]) continue;
-        g[i] = *reinterpret_cast<const uint2*>(static_cast<const T*>(p.g) +
-                                               two.token[i] * shape.features + 16 * f + 4 * at.t);
-      }
+    for_features(own, shared.weights, blocks, [&](const Eight& products, int f) {
+      const Eight g = memory_of_features.load(p.g, f);
       const float4 before = *reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t);
       float sum[2][4] = {{before.x, before.y, before.x, before.y},
                          {before.z, before.w, before.z, before.w}};
@@ -453,16 +238,12 @@ __global__ void __launch_bounds__(kThreads) favor_backward(FavorBackward p, Favo
           multiply<T>(sum[1], ones, b[2], b[3]);
         }
       }
-      Eight t = exponentials(project(own, shared.weights, f), own, c, shape.root);
+      Eight t = map.exponentials(products);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float2 low = unpack(g[i].x);
-        const float2 high = unpack(g[i].y);
-        const float gradient[4] = {low.x, low.y, high.x, high.y};
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const float all = gradient[e] + factor[i] * sum[e / 2][2 * i + e % 2];
-          t.at[i][e] *= root[i] * all;
+          t.at[i][e] *= fmaf(factor[i], sum[e / 2][2 * i + e % 2], g.at[i][e]);
           sums[i] += t.at[i][e];
         }
       }
@@ -473,7 +254,7 @@ __global__ void __launch_bounds__(kThreads) favor_backward(FavorBackward p, Favo
         shared.weights.right(b, 16 * f, 16 * j);
         out.add<T>(j, left.a, b);
       }
-    }
+    });
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float all = kShrink * sum_of_row(sums[i]);
@@ -494,6 +275,46 @@ __global__ void __launch_bounds__(kThreads) favor_backward(FavorBackward p, Favo
   }
 }
 
+// ---- Rotation -----------------------------------------------------------------------------------
+
+constexpr int kTurnedTokens = 16;  // of a block
+
+/// A thread has 16 bytes of the first half of a row and 16 of the second: whole pairs of either
+/// pairing.
+__global__ void favor_turn(const T* x, T* out, FavorRope rope, FavorShape shape) {
+  const auto token = static_cast<std::int64_t>(blockIdx.y) * kTurnedTokens + threadIdx.y;
+  if (token >= shape.tokens) return;
+  const int half = shape.features / 2;
+  const auto pack = static_cast<int>(threadIdx.x);
+  const std::int64_t at = (blockIdx.x * shape.tokens + token) * shape.features + 8 * pack;
+  const auto* z = static_cast<const __half2*>(rope.table) + token * half;
+  auto low = load_pack<8>(x + at);
+  auto high = load_pack<8>(x + at + half);
+  const auto turn = [&](T& a, T& b, __half2 by) {
+    const float2 c = __half22float2(by);
+    const float s = rope.sign * c.y;
+    const float first = widen(a);
+    const float second = widen(b);
+    store(&a, first * c.x - second * s);
+    store(&b, first * s + second * c.x);
+  };
+  if (rope.pairing == FavorPairing::kHalf) {
+    const auto by = load_pack<8>(z + 8 * pack);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) turn(low.at[i], high.at[i], by.at[i]);
+  } else {
+    const auto by = load_pack<4>(z + 4 * pack);
+    const auto behind = load_pack<4>(z + half / 2 + 4 * pack);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      turn(low.at[2 * i], low.at[2 * i + 1], by.at[i]);
+      turn(high.at[2 * i], high.at[2 * i + 1], behind.at[i]);
+    }
+  }
+  store_pack(out + at, low);
+  store_pack(out + at + half, high);
+}
+
 template <typename Memory, typename Kernel, typename... Arguments>
 int launch(Kernel kernel, const FavorShape& shape, void* stream, const Arguments&... arguments) {
   const cudaError_t error = cudaFuncSetAttribute(
@@ -511,6 +332,16 @@ int launch_favor_totals(const FavorTotals& p, const FavorShape& shape, void* str
   return launch<TotalsMemory>(favor_totals, shape, stream, static_cast<const T*>(p.x),
                               static_cast<const T*>(p.weights), p.side, p.padding, p.most,
                               p.factors, p.totals);
+}
+
+int launch_favor_turn(const void* x, void* out, const FavorRope& rope, const FavorShape& shape,
+                      void* stream) {
+  const dim3 blocks(static_cast<unsigned>(shape.rows),
+                    static_cast<unsigned>((shape.tokens + kTurnedTokens - 1) / kTurnedTokens));
+  const dim3 threads(static_cast<unsigned>(shape.features / 16), kTurnedTokens);
+  favor_turn<<<blocks, threads, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const T*>(x), static_cast<T*>(out), rope, shape);
+  return cudaGetLastError();
 }
 
 int launch_favor_forward(const FavorForward& p, const FavorShape& shape, void* stream) {

@@ -10,17 +10,47 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linear_attention/favor.h"
 #include "linear_attention/rows.h"
 #include "linear_attention/sums.h"
 
 namespace rotary::torch {
 namespace {
 
+using OptionalTensor = std::optional<at::Tensor>;
+
 constexpr double kFavorEpsilon = 1e-4;  // of the authors' code
 
-double root_of(const at::Tensor& products) {
-  return std::pow(static_cast<double>(products.size(-1)), -0.5);
+/// head_dim^(-1/4).
+double favor_shrink(const at::Tensor& projection) {
+  return std::pow(static_cast<double>(projection.size(1)), -0.25);
 }
+
+/// What FAVOR+'s exponents are made of, wide: w . x' [.., features], x', |x'|^2 / 2 [.., 1].
+struct Projected {
+  Projected(const at::Tensor& x, const at::Tensor& projection) {
+    const at::ScalarType wide = wide_type(x.scalar_type());
+    scaled = x.to(wide) * favor_shrink(projection);
+    products = at::matmul(scaled, projection.to(wide).transpose(0, 1));
+    half_square = scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
+    root = std::pow(static_cast<double>(projection.size(0)), -0.5);
+  }
+  /// exp(w . x' - |x'|^2 / 2 - c) / sqrt(features).
+  at::Tensor exponentials(const OptionalTensor& c) const {
+    const at::Tensor exponents = products - (c.has_value() ? half_square + *c : half_square);
+    return exponents.exp() * root;
+  }
+  /// phi, in the type that features of `type` have: float16 does not hold the exponents of keys.
+  at::Tensor features(const OptionalTensor& c, at::ScalarType type) const {
+    const at::Tensor result = exponentials(c) + kFavorEpsilon * root;
+    return type == at::kHalf ? result : result.to(type);
+  }
+
+  at::Tensor products;
+  at::Tensor scaled;
+  at::Tensor half_square;
+  double root = 0.0;
+};
 
 at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
   const Projected p(x, *options.projection);
@@ -30,28 +60,33 @@ at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOpti
   return p.features(constant.amax({-2, -1}, /*keepdim=*/true), x.scalar_type());
 }
 
+at::Tensor masked_features(const at::Tensor& features, const OptionalTensor& seen) {
+  return seen ? at::where(seen->unsqueeze(1).unsqueeze(-1), features, 0) : features;
+}
+
+/// dx of x' with phi' = exponentials and g the gradient of phi: sum_f g_f phi'_f (w_f - x').
+at::Tensor through_features(const at::Tensor& g, const Projected& p, const OptionalTensor& c,
+                            const at::Tensor& projection, at::ScalarType type) {
+  const at::Tensor t = g * p.exponentials(c);
+  const at::Tensor along = at::matmul(t, projection.to(t.scalar_type()));
+  return ((along - t.sum(-1, /*keepdim=*/true) * p.scaled) * favor_shrink(projection)).to(type);
+}
+
+/// Pairs times cos + i sin, or times its conjugate.
+at::Tensor turned_features(const at::Tensor& x, const FavorInputs& in, double sign) {
+  if (!in.table.has_value()) return x;
+  const std::int64_t dim = in.interleaved ? -1 : -2;
+  const c10::SymInt pairs = x.sym_size(-1) / 2;
+  const at::Tensor both =
+      in.interleaved ? x.unflatten_symint(-1, {pairs, 2}) : x.unflatten_symint(-1, {2, pairs});
+  const at::Tensor cos = in.table->select(-1, 0).to(x.scalar_type());
+  const at::Tensor sin = in.table->select(-1, 1).to(x.scalar_type()) * sign;
+  const at::Tensor a = both.select(dim, 0);
+  const at::Tensor b = both.select(dim, 1);
+  return at::stack({a * cos - b * sin, a * sin + b * cos}, dim).flatten(-2);
+}
+
 }  // namespace
-
-double favor_shrink(const at::Tensor& projection) {
-  return std::pow(static_cast<double>(projection.size(1)), -0.25);
-}
-
-Projected::Projected(const at::Tensor& x, const at::Tensor& projection) {
-  const at::ScalarType wide = wide_type(x.scalar_type());
-  scaled = x.to(wide) * favor_shrink(projection);
-  products = at::matmul(scaled, projection.to(wide).transpose(0, 1));
-  half_square = scaled.square().sum(-1, /*keepdim=*/true) * 0.5;
-}
-
-at::Tensor Projected::exponentials(const std::optional<at::Tensor>& c) const {
-  const at::Tensor exponents = products - (c.has_value() ? half_square + *c : half_square);
-  return exponents.exp() * root_of(products);
-}
-
-at::Tensor Projected::features(const std::optional<at::Tensor>& c, at::ScalarType type) const {
-  const at::Tensor result = exponentials(c) + kFavorEpsilon * root_of(products);
-  return type == at::kHalf ? result : result.to(type);
-}
 
 at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
   switch (options.feature_map) {
@@ -63,6 +98,39 @@ at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions
       break;
   }
   return favor_features(x, side, options);
+}
+
+FavorResults favor_by_tensors(const FavorInputs& in) {
+  const at::ScalarType type = in.q.scalar_type();
+  const Projected queries(in.q, in.projection);
+  const at::Tensor most = queries.products.amax({-1}, /*keepdim=*/true);
+  const at::Tensor c = queries.features(most, type);
+  const at::Tensor e =
+      masked_features(Projected(in.k, in.projection).features(std::nullopt, type), in.seen);
+  return {turned_features(c, in, 1.0), turned_features(e, in, 1.0),
+          call_linear_dot(c, e, Direction::kCausal), most.squeeze(-1)};
+}
+
+FavorGradients gradients_by_tensors(const FeatureGradients& g, const FavorInputs& in,
+                                    const at::Tensor& most) {
+  const at::ScalarType type = in.q.scalar_type();
+  const at::ScalarType wide = wide_type(type);
+  const Projected queries(in.q, in.projection);
+  const Projected keys(in.k, in.projection);
+  const at::Tensor c = most.unsqueeze(-1);
+  const auto given = [&](const OptionalTensor& x, const Projected& like) {
+    return x.has_value() ? turned_features(x->to(wide), in, -1.0) : at::zeros_like(like.products);
+  };
+  at::Tensor dc = given(g.queries, queries);
+  at::Tensor de = given(g.keys, keys);
+  if (g.dots.has_value()) {
+    const at::Tensor dots = g.dots->contiguous();
+    dc = dc + call_linear_sum(masked_features(keys.features(std::nullopt, wide), in.seen),
+                              std::nullopt, dots, Direction::kCausal);
+    de = de + call_linear_sum(queries.features(c, wide), dots, std::nullopt, Direction::kReverse);
+  }
+  return {through_features(dc, queries, c, in.projection, type),
+          through_features(masked_features(de, in.seen), keys, std::nullopt, in.projection, type)};
 }
 
 at::Tensor orthogonal_features(std::int64_t features, std::int64_t head_dim,

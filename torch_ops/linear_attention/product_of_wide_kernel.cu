@@ -6,7 +6,9 @@
 //
 //   out = X state + sum over the tiles j of the segment up to its own: (X Y_j^T, masked) W_j
 //
-// in steps of 64 features. Each of its eight warps has 16 rows of scores and out.
+// in steps of 64 features. Of its eight warps two share 32 rows: each has the scores of 64 keys, half
+// of X state, and adds to out; at the end both are summed. What a warp reads of shared memory serves
+// 32 rows: shared memory, not tensor cores, is the limit of such products.
 
 #include <cuda_runtime.h>
 
@@ -22,9 +24,10 @@ namespace {
 constexpr int kTokens = 128;
 constexpr int kPart = 64;  // features of a step; as many as there are values
 constexpr int kThreads = 2 * kTokens;
+constexpr int kBands = 2;  // of 16 rows, that a warp has
 constexpr int kSteps = kPart / 16;
+constexpr int kAhead = 2;  // steps that are on their way while one is worked on
 
-/// Of one step; the next is on its way while one is worked on.
 template <typename T>
 struct Step {
   Tile<T, kTokens, kPart> x;
@@ -33,8 +36,9 @@ struct Step {
 };
 
 template <typename T>
-struct WideMemory {
-  Step<T> steps[2];
+union WideMemory {
+  Step<T> steps[kAhead + 1];
+  float sums[kTokens][kPart + 8];
 };
 
 /// The steps of a block: for every tile of keys its features, part by part, then its values.
@@ -69,18 +73,21 @@ struct Route {
 
 template <typename T>
 struct WideWork {
-  int warp = static_cast<int>(threadIdx.x) / 32;
   int lane = static_cast<int>(threadIdx.x) % 32;
-  int row = 16 * warp + lane / 4;  // and row + 8
-  int column = 2 * (lane % 4);     // of every eight: and column + 1
-  Rows<kTokens> scores;
-  Rows<kPart> out;
+  int band = kBands * (static_cast<int>(threadIdx.x) / 32 % 4);  // the first of 16 rows
+  int half = static_cast<int>(threadIdx.x) / 128;                // of the keys: 64 of them
+  int column = 2 * (lane % 4);                                   // of every eight: and the next
+  Rows<kPart> scores[kBands];
+  Rows<kPart> out[kBands];
 
-  /// Whether some row of this warp sees one of the columns from 16 j to 16 j + 15. kOwn: the keys
-  /// are those of the block's own tokens, else all of them are seen.
+  __device__ int row(int m) const { return 16 * (band + m) + lane / 4; }  // and row + 8
+
+  /// Whether some row of this warp sees one of its keys from 16 j to 16 j + 15. kOwn: the keys are
+  /// those of the block's own tokens, else all of them are seen.
   template <bool kOwn>
   __device__ bool sees(int j, bool reverse) const {
-    return !kOwn || (reverse ? j >= warp : j <= warp);
+    const int keys = kSteps * half + j;
+    return !kOwn || (reverse ? keys >= band : keys <= band + kBands - 1);
   }
 
   /// `width` features.
@@ -89,21 +96,24 @@ struct WideWork {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
       if (16 * k >= width) break;
-      std::uint32_t a[4];
-      step.x.left(a, 16 * warp, 16 * k);
+      std::uint32_t a[kBands][4];
 #pragma unroll
-      for (int j = 0; j < kTokens / 16; ++j) {
+      for (int m = 0; m < kBands; ++m) step.x.left(a[m], 16 * (band + m), 16 * k);
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
         if (!sees<kOwn>(j, reverse)) continue;
         std::uint32_t b[4];
-        step.y.right_transposed(b, 16 * k, 16 * j);
-        scores.template add<T>(j, a, b);
+        step.y.right_transposed(b, 16 * k, kPart * half + 16 * j);
+#pragma unroll
+        for (int m = 0; m < kBands; ++m) scores[m].template add<T>(j, a[m], b);
       }
-      if (!has_state) continue;
+      if (!has_state || k % 2 != half) continue;
 #pragma unroll
       for (int j = 0; j < kSteps; ++j) {
         std::uint32_t b[4];
         step.state.right(b, 16 * k, 16 * j);
-        out.template add<T>(j, a, b);
+#pragma unroll
+        for (int m = 0; m < kBands; ++m) out[m].template add<T>(j, a[m], b);
       }
     }
   }
@@ -111,12 +121,15 @@ struct WideWork {
   /// Where j comes after i (before it in reverse): 0.
   __device__ void mask(bool reverse) {
 #pragma unroll
-    for (int j = 0; j < kTokens / 8; ++j) {
+    for (int m = 0; m < kBands; ++m) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int i = row + 8 * (e / 2);
-        const int other = 8 * j + column + e % 2;
-        if (reverse ? other < i : other > i) scores.c[j][e] = 0.0F;
+      for (int j = 0; j < kPart / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int i = row(m) + 8 * (e / 2);
+          const int other = kPart * half + 8 * j + column + e % 2;
+          if (reverse ? other < i : other > i) scores[m].c[j][e] = 0.0F;
+        }
       }
     }
   }
@@ -125,45 +138,59 @@ struct WideWork {
   __device__ void add_values(Step<T>& step, bool reverse) {
     if constexpr (kOwn) mask(reverse);
 #pragma unroll
-    for (int k = 0; k < kTokens / 16; ++k) {
+    for (int k = 0; k < kSteps; ++k) {
       if (!sees<kOwn>(k, reverse)) continue;
-      // Two neighbours in the layout of c are one operand a.
-      const float(&c)[4] = scores.c[2 * k];
-      const float(&d)[4] = scores.c[2 * k + 1];
-      const std::uint32_t a[4] = {pack<T>(c[0], c[1]), pack<T>(c[2], c[3]), pack<T>(d[0], d[1]),
-                                  pack<T>(d[2], d[3])};
+      std::uint32_t a[kBands][4];
+#pragma unroll
+      for (int m = 0; m < kBands; ++m) {
+        // Two neighbours in the layout of c are one operand a.
+        const float(&c)[4] = scores[m].c[2 * k];
+        const float(&d)[4] = scores[m].c[2 * k + 1];
+        a[m][0] = pack<T>(c[0], c[1]);
+        a[m][1] = pack<T>(c[2], c[3]);
+        a[m][2] = pack<T>(d[0], d[1]);
+        a[m][3] = pack<T>(d[2], d[3]);
+      }
 #pragma unroll
       for (int j = 0; j < kSteps; ++j) {
         std::uint32_t b[4];
-        step.y.right(b, 16 * k, 16 * j);
-        out.template add<T>(j, a, b);
+        step.y.right(b, kPart * half + 16 * k, 16 * j);
+#pragma unroll
+        for (int m = 0; m < kBands; ++m) out[m].template add<T>(j, a[m], b);
       }
     }
   }
 
-  /// The warp's rows, through `tile`, to `to` [.., 64], of which `rows` are left.
-  __device__ void write(Tile<T, kTokens, kPart>& tile, T* to, const float* scale,
+  /// The sum of both halves to `to` [.., 64], of which `rows` are left.
+  __device__ void write(float (&sums)[kTokens][kPart + 8], T* to, const float* scale,
                         std::int64_t rows) {
-    const auto factor = [&](int r) { return scale == nullptr || r >= rows ? 1.0F : scale[r]; };
-    const float upper = factor(row);
-    const float lower = factor(row + 8);
+    __syncthreads();  // what was in the memory of the sums is not needed any more
+    const auto for_rows = [&](const auto& use) {
 #pragma unroll
-    for (int j = 0; j < kPart / 8; ++j) {
-      const int at = 8 * j + column;
-      const float(&c)[4] = out.c[j];
-      *reinterpret_cast<std::uint32_t*>(tile.at(row, at)) = pack<T>(upper * c[0], upper * c[1]);
-      *reinterpret_cast<std::uint32_t*>(tile.at(row + 8, at)) = pack<T>(lower * c[2], lower * c[3]);
-    }
-    __syncwarp();
-    constexpr int kVectors = kPart / kVector;
-    for (int i = lane; i < 16 * kVectors; i += 32) {
-      const int r = 16 * warp + i / kVectors;
-      const int at = (i % kVectors) * kVector;
-      if (r < rows) {
-        *reinterpret_cast<uint4*>(to + std::int64_t{r} * kPart + at) =
-            *reinterpret_cast<const uint4*>(tile.at(r, at));
+      for (int m = 0; m < kBands; ++m) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int j = 0; j < kPart / 8; ++j) {
+            use(row(m) + 8 * i, 8 * j + column, out[m].c[j][2 * i], out[m].c[j][2 * i + 1]);
+          }
+        }
       }
+    };
+    if (half == 1) {
+      for_rows([&](int r, int at, float x, float y) {
+        *reinterpret_cast<float2*>(&sums[r][at]) = make_float2(x, y);
+      });
     }
+    __syncthreads();
+    if (half == 1) return;
+    for_rows([&](int r, int at, float x, float y) {
+      if (r >= rows) return;
+      const float factor = scale == nullptr ? 1.0F : scale[r];
+      const float2 other = *reinterpret_cast<const float2*>(&sums[r][at]);
+      *reinterpret_cast<std::uint32_t*>(to + std::int64_t{r} * kPart + at) =
+          pack<T>(factor * (x + other.x), factor * (y + other.y));
+    });
   }
 };
 
@@ -178,7 +205,7 @@ struct WideTensors {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, 1)
     product_of_wide(WideTensors<T> t, Segments segments, std::int64_t count, int features) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<WideMemory<T>*>(memory);
@@ -188,7 +215,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::int64_t tokens = segments.tokens;
   const std::int64_t first = route.row * tokens;
   const auto fetch = [&](int n) {
-    Step<T>& step = shared.steps[n % 2];
+    Step<T>& step = shared.steps[n % (kAhead + 1)];
     const std::int64_t keys = route.token(route.tile(n));
     if (route.is_values(n)) {
       step.y.template fetch<kThreads>({t.w + first * kPart, tokens, kPart, kPart}, keys);
@@ -203,21 +230,22 @@ __global__ void __launch_bounds__(kThreads, 2)
         step.state.template fetch<kThreads>({state, features, kPart, kPart}, at);
       }
     }
-    end_of_group();
   };
   WideWork<T> work;
-  work.out.clear();
-  fetch(0);
+  for (auto& each : work.out) each.clear();
+  for (int n = 0; n < kAhead; ++n) {
+    if (n < steps) fetch(n);
+    end_of_group();
+  }
   for (int n = 0; n < steps; ++n) {
-    if (n + 1 < steps) {
-      fetch(n + 1);
-      wait_for_groups<1>();
-    } else {
-      wait_for_groups<0>();
+    wait_for_groups<kAhead - 1>();
+    __syncthreads();  // this step is there, and everybody has done with the one before
+    if (n + kAhead < steps) fetch(n + kAhead);
+    end_of_group();
+    Step<T>& step = shared.steps[n % (kAhead + 1)];
+    if (route.part(n) == 0) {
+      for (auto& each : work.scores) each.clear();
     }
-    __syncthreads();
-    Step<T>& step = shared.steps[n % 2];
-    if (route.part(n) == 0) work.scores.clear();
     const auto add = [&](auto is_own) {
       constexpr bool kOwn = decltype(is_own)::value;
       if (route.is_values(n)) {
@@ -233,10 +261,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     } else {
       add(std::false_type{});
     }
-    __syncthreads();  // everybody has done with this step
   }
   const std::int64_t token = route.token(route.own);
-  work.write(shared.steps[0].x, t.out + (first + token) * kPart,
+  work.write(shared.sums, t.out + (first + token) * kPart,
              t.scale == nullptr ? nullptr : t.scale + first + token, tokens - token);
 }
 

@@ -1,9 +1,11 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is done to tokens one by one: a thread has 16 bytes, or a warp has a row.
+// What is done to tokens one by one: a thread has 16 bytes, or a few lanes have a row.
 
 #include <cuda_runtime.h>
+
+#include <type_traits>
 
 #include "linear_attention/numbers.cuh"
 #include "linear_attention/sums_cuda.h"
@@ -36,59 +38,107 @@ __global__ void elu_plus_one(const T* x, T* out, std::int64_t count) {
   }
 }
 
-/// Which row of [rows, width] a warp has.
-__device__ std::int64_t row_of_warp() {
-  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-}
+/// Rows of [rows, width], each of a group of lanes: a power of two of them, that have kEach elements
+/// at a time.
+template <int kEach>
+struct RowOfLanes {
+  int lanes;
+  std::int64_t row;
+  int first;  // element
+  int step;
+
+  __device__ explicit RowOfLanes(int lanes_of_row) : lanes(lanes_of_row) {
+    const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    row = thread / lanes;
+    first = kEach * static_cast<int>(thread % lanes);
+    step = kEach * lanes;
+  }
+  template <typename T>
+  __device__ T sum(T x) const {
+    for (int other = lanes / 2; other > 0; other /= 2) {
+      x += __shfl_xor_sync(0xffffffffU, x, other);
+    }
+    return x;
+  }
+};
 
 /// y = x r with r = 1 / |x|; or, with g the gradient of y, out = r (g - y (y . g)). 0 stays 0.
-template <typename T, bool kBackward>
-__global__ void unit_vectors(const T* x, const T* g, T* out, std::int64_t rows, int width) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const T* own = x + row * width;
+template <typename T, int kEach, bool kBackward>
+__global__ void unit_vectors(const T* x, const T* g, T* out, std::int64_t rows, int width,
+                             int lanes) {
+  const RowOfLanes<kEach> own(lanes);
+  const bool inside = own.row < rows;
+  const std::int64_t begin = own.row * width;
   Wide<T> squares = 0;
   Wide<T> dot = 0;
-  for (int i = lane; i < width; i += kWarp) {
-    const Wide<T> value = widen(own[i]);
-    squares += value * value;
-    if constexpr (kBackward) dot += value * widen(g[row * width + i]);
-  }
-  squares = warp_sum(squares);
-  const Wide<T> r = squares > 0 ? 1 / sqrt(squares) : Wide<T>(0);
-  if constexpr (kBackward) dot = warp_sum(dot) * r * r;
-  for (int i = lane; i < width; i += kWarp) {
-    const Wide<T> value = widen(own[i]);
-    if constexpr (kBackward) {
-      store(out + row * width + i, r * (widen(g[row * width + i]) - value * dot));
-    } else {
-      store(out + row * width + i, r * value);
+  for (int i = own.first; inside && i < width; i += own.step) {
+    const auto values = load_pack<kEach>(x + begin + i);
+    Pack<T, kEach> back{};
+    if constexpr (kBackward) back = load_pack<kEach>(g + begin + i);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const Wide<T> value = widen(values.at[e]);
+      squares += value * value;
+      if constexpr (kBackward) dot += value * widen(back.at[e]);
     }
+  }
+  squares = own.sum(squares);
+  const Wide<T> r = squares > 0 ? 1 / sqrt(squares) : Wide<T>(0);
+  if constexpr (kBackward) dot = own.sum(dot) * r * r;
+  for (int i = own.first; inside && i < width; i += own.step) {
+    auto values = load_pack<kEach>(x + begin + i);
+    Pack<T, kEach> back{};
+    if constexpr (kBackward) back = load_pack<kEach>(g + begin + i);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const Wide<T> value = widen(values.at[e]);
+      store(&values.at[e], kBackward ? r * (widen(back.at[e]) - value * dot) : r * value);
+    }
+    store_pack(out + begin + i, values);
   }
 }
 
 /// scaled_i = scale_i a_i and dots_i = a_i . b_i.
-template <typename T>
+template <typename T, int kEach>
 __global__ void scaled_rows_and_dots(const T* a, const T* b, const Wide<T>* scale, T* scaled,
-                                     Wide<T>* dots, std::int64_t rows, int width) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const Wide<T> factor = scale[row];
+                                     Wide<T>* dots, std::int64_t rows, int width, int lanes) {
+  const RowOfLanes<kEach> own(lanes);
+  const bool inside = own.row < rows;
+  const std::int64_t begin = own.row * width;
+  const Wide<T> factor = inside ? scale[own.row] : Wide<T>(0);
   Wide<T> dot = 0;
-  for (int i = lane; i < width; i += kWarp) {
-    const Wide<T> value = widen(a[row * width + i]);
-    dot += value * widen(b[row * width + i]);
-    store(scaled + row * width + i, factor * value);
+  for (int i = own.first; inside && i < width; i += own.step) {
+    auto values = load_pack<kEach>(a + begin + i);
+    const auto others = load_pack<kEach>(b + begin + i);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const Wide<T> value = widen(values.at[e]);
+      dot += value * widen(others.at[e]);
+      store(&values.at[e], factor * value);
+    }
+    store_pack(scaled + begin + i, values);
   }
-  dot = warp_sum(dot);
-  if (lane == 0) dots[row] = dot;
+  dot = own.sum(dot);
+  if (inside && own.first == 0) dots[own.row] = dot;
 }
 
-unsigned blocks_of_rows(std::int64_t rows) {
-  constexpr int kRows = kThreads / kWarp;
-  return static_cast<unsigned>((rows + kRows - 1) / kRows);
+/// Calls run(kEach, lanes of a row): 16 bytes at a time where rows have whole ones.
+template <typename T, typename Run>
+void with_lanes(std::int64_t width, const Run& run) {
+  constexpr int kMost = 16 / sizeof(T);
+  const bool whole = width % kMost == 0;
+  const std::int64_t packs = whole ? width / kMost : width;
+  int lanes = 1;
+  while (lanes < packs && lanes < kWarp) lanes *= 2;
+  if (whole) {
+    run(std::integral_constant<int, kMost>{}, lanes);
+  } else {
+    run(std::integral_constant<int, 1>{}, lanes);
+  }
+}
+
+unsigned blocks_of_rows(std::int64_t rows, int lanes) {
+  return static_cast<unsigned>((rows * lanes + kThreads - 1) / kThreads);
 }
 
 template <typename T>
@@ -103,21 +153,28 @@ int launch_elu(const void* x, void* out, std::int64_t count, void* stream) {
 template <typename T>
 int launch_unit(const void* x, const void* g, void* out, std::int64_t rows, std::int64_t width,
                 void* stream) {
-  const auto run = [&](auto kernel) {
-    kernel<<<blocks_of_rows(rows), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        static_cast<const T*>(x), static_cast<const T*>(g), static_cast<T*>(out), rows,
-        static_cast<int>(width));
-  };
-  g == nullptr ? run(unit_vectors<T, false>) : run(unit_vectors<T, true>);
+  with_lanes<T>(width, [&](auto each, int lanes) {
+    constexpr int kEach = decltype(each)::value;
+    const auto run = [&](auto kernel) {
+      kernel<<<blocks_of_rows(rows, lanes), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+          static_cast<const T*>(x), static_cast<const T*>(g), static_cast<T*>(out), rows,
+          static_cast<int>(width), lanes);
+    };
+    g == nullptr ? run(unit_vectors<T, kEach, false>) : run(unit_vectors<T, kEach, true>);
+  });
   return cudaGetLastError();
 }
 
 template <typename T>
 int launch_scaled(const void* a, const void* b, const void* scale, void* scaled, void* dots,
                   std::int64_t rows, std::int64_t width, void* stream) {
-  scaled_rows_and_dots<T><<<blocks_of_rows(rows), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const Wide<T>*>(scale),
-      static_cast<T*>(scaled), static_cast<Wide<T>*>(dots), rows, static_cast<int>(width));
+  with_lanes<T>(width, [&](auto each, int lanes) {
+    scaled_rows_and_dots<T, decltype(each)::value>
+        <<<blocks_of_rows(rows, lanes), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+            static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const Wide<T>*>(scale),
+            static_cast<T*>(scaled), static_cast<Wide<T>*>(dots), rows, static_cast<int>(width),
+            lanes);
+  });
   return cudaGetLastError();
 }
 

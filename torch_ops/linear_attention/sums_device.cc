@@ -129,10 +129,10 @@ void sum_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTe
 #ifdef ROTARY_TORCH_CUDA_KERNELS
 
 constexpr std::int64_t kWarpSegment = 64;    // tokens of one warp in dot and sum
-constexpr std::int64_t kLongSegment = 512;   // tokens of one block in product
+constexpr std::int64_t kLongSegment = 1024;  // tokens of one block in product
 constexpr std::int64_t kWideSegment = 256;   // of several, where there are many features
-constexpr std::int64_t kShortSegment = 128;  // where there are few rows
-constexpr std::int64_t kManyBlocks = 1024;   // fill a large GPU a few times
+constexpr std::int64_t kShortSegment = 128;  // at least
+constexpr std::int64_t kManyBlocks = 512;    // fill a large GPU
 
 cuda::Type type_of(at::ScalarType type) {
   switch (type) {
@@ -278,7 +278,9 @@ cuda::Segments block_segments(const at::Tensor& x, std::int64_t length, bool rev
                           .tokens = x.size(-2),
                           .length = length,
                           .reverse = reverse};
-  if (segments.rows * segments.count() < kManyBlocks) segments.length = kShortSegment;
+  while (segments.length > kShortSegment && segments.rows * segments.count() < kManyBlocks) {
+    segments.length /= 2;
+  }
   return segments;
 }
 

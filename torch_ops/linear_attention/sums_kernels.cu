@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Running sums of vectors: one warp goes through one segment of tokens in order, its lanes hold the
-// features. Loads do not depend on the sums, so many are in flight.
+// features.
 
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarpsPerBlock = 4;
 constexpr int kScanThreads = 128;
-constexpr int kScanAhead = 8;
+constexpr int kScanAhead = 16;
 
 /// One thread a column of states [rows, count, size]; `sums` may be the same memory.
 template <typename T, typename Sum>
@@ -81,37 +81,64 @@ __global__ void run_along(const T* x, const T* y, const Wide<T>* weight, const W
     }
   }
   const T* added = kTask == Task::kDot ? y : x;
-  const std::int64_t tokens = place.end - place.begin;
-#pragma unroll 4
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    const std::int64_t token =
-        place.row * segments.tokens + (segments.reverse ? place.end - 1 - i : place.begin + i);
-    const Wide<T> factor = weight == nullptr ? Wide<T>(1) : weight[token];
-    const Wide<T> last = scale == nullptr ? Wide<T>(1) : scale[token];
-    Wide<T> dot = 0;
+  const auto tokens = static_cast<int>(place.end - place.begin);
+  const auto token_of = [&](int i) {
+    return place.row * segments.tokens + (segments.reverse ? place.end - 1 - i : place.begin + i);
+  };
+  // What several tokens need is asked for at once: nothing of it depends on the sums.
+  constexpr int kAhead = kParts == 1 ? 8 : (kParts <= 5 ? 4 : 1);
+  for (int begin = 0; begin < tokens; begin += kAhead) {
+    Pack<T, kEach> some[kAhead][kParts]{};
+    Pack<T, kEach> others[kTask == Task::kDot ? kAhead : 1][kParts]{};
+    Wide<T> factor[kAhead];
+    Wide<T> last[kAhead];
+    Wide<T> dots[kAhead]{};
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) {
-      const int f = kEach * (lane + kWarp * p);
-      if (f >= features) continue;
-      const std::int64_t at = token * features + f;
-      const auto some = load_pack<kEach>(added + at);
+    for (int a = 0; a < kAhead; ++a) {
+      const bool inside = begin + a < tokens;
+      const std::int64_t token = token_of(inside ? begin + a : tokens - 1);
+      factor[a] = weight == nullptr ? Wide<T>(1) : weight[token];
+      if (!inside) factor[a] = 0;
+      last[a] = scale == nullptr ? Wide<T>(1) : scale[token];
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) sum[p][e] += factor * widen(some.at[e]);
-      if constexpr (kTask == Task::kDot) {
-        const auto other = load_pack<kEach>(x + at);
-#pragma unroll
-        for (int e = 0; e < kEach; ++e) dot += sum[p][e] * widen(other.at[e]);
+      for (int p = 0; p < kParts; ++p) {
+        const int f = kEach * (lane + kWarp * p);
+        if (f >= features) continue;
+        some[a][p] = load_pack<kEach>(added + token * features + f);
+        if constexpr (kTask == Task::kDot) {
+          others[a][p] = load_pack<kEach>(x + token * features + f);
+        }
       }
-      if constexpr (kTask == Task::kSum) {
-        Pack<T, kEach> result;
+    }
 #pragma unroll
-        for (int e = 0; e < kEach; ++e) store(&result.at[e], last * sum[p][e]);
-        store_pack(static_cast<T*>(out) + at, result);
+    for (int a = 0; a < kAhead; ++a) {
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) {
+        const int f = kEach * (lane + kWarp * p);
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) sum[p][e] += factor[a] * widen(some[a][p].at[e]);
+        if constexpr (kTask == Task::kDot) {
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) dots[a] += sum[p][e] * widen(others[a][p].at[e]);
+        }
+        if constexpr (kTask == Task::kSum) {
+          Pack<T, kEach> result;
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) store(&result.at[e], last[a] * sum[p][e]);
+          if (begin + a < tokens && f < features) {
+            store_pack(static_cast<T*>(out) + token_of(begin + a) * features + f, result);
+          }
+        }
       }
     }
     if constexpr (kTask == Task::kDot) {
-      dot = warp_sum(dot);
-      if (lane == 0) static_cast<Wide<T>*>(out)[token] = dot;
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        const Wide<T> dot = warp_sum(dots[a]);
+        if (lane == 0 && begin + a < tokens) {
+          static_cast<Wide<T>*>(out)[token_of(begin + a)] = dot;
+        }
+      }
     }
   }
   if constexpr (kTask == Task::kTotals) {
@@ -126,6 +153,34 @@ __global__ void run_along(const T* x, const T* y, const Wide<T>* weight, const W
   }
 }
 
+/// kTotals with 16 bytes a lane, where they divide rows into a power of two of packs, `lanes`: a warp
+/// has several tokens at a time.
+template <typename T>
+__global__ void packed_totals(const T* x, const Wide<T>* weight, Wide<T>* totals, Segments segments,
+                              std::int64_t count, int features, int lanes) {
+  constexpr int kEach = 16 / sizeof(T);
+  const Place place = place_of_warp(segments, count);
+  if (!place.inside) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int f = kEach * (lane % lanes);
+  const std::int64_t first = place.row * segments.tokens;
+  Wide<T> sum[kEach]{};
+#pragma unroll 4
+  for (std::int64_t i = place.begin + lane / lanes; i < place.end; i += kWarp / lanes) {
+    const auto some = load_pack<kEach>(x + (first + i) * features + f);
+    const Wide<T> factor = weight == nullptr ? Wide<T>(1) : weight[first + i];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) sum[e] += factor * widen(some.at[e]);
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    for (int other = lanes; other < kWarp; other *= 2) {
+      sum[e] += __shfl_xor_sync(0xffffffffU, sum[e], other);
+    }
+    if (lane < lanes) totals[place.segment * features + f + e] = sum[e];
+  }
+}
+
 struct Pointers {
   const void* x = nullptr;
   const void* y = nullptr;
@@ -135,20 +190,39 @@ struct Pointers {
   void* out = nullptr;
 };
 
+unsigned blocks_of_warps(const Segments& s) {
+  return static_cast<unsigned>((s.rows * s.count() + kWarpsPerBlock - 1) / kWarpsPerBlock);
+}
+
 template <Task kTask, typename T, int kEach, int kParts>
 int launch(const Pointers& p, const Segments& s, std::int64_t features, void* stream) {
-  const std::int64_t warps = s.rows * s.count();
-  const std::int64_t blocks = (warps + kWarpsPerBlock - 1) / kWarpsPerBlock;
-  run_along<kTask, T, kEach, kParts><<<static_cast<unsigned>(blocks), kWarp * kWarpsPerBlock, 0,
-                                       static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(p.x), static_cast<const T*>(p.y), static_cast<const Wide<T>*>(p.weight),
-      static_cast<const Wide<T>*>(p.scale), static_cast<Wide<T>*>(p.prefixes), p.out, s, s.count(),
-      static_cast<int>(features));
+  run_along<kTask, T, kEach, kParts>
+      <<<blocks_of_warps(s), kWarp * kWarpsPerBlock, 0, static_cast<cudaStream_t>(stream)>>>(
+          static_cast<const T*>(p.x), static_cast<const T*>(p.y),
+          static_cast<const Wide<T>*>(p.weight), static_cast<const Wide<T>*>(p.scale),
+          static_cast<Wide<T>*>(p.prefixes), p.out, s, s.count(), static_cast<int>(features));
+  return cudaGetLastError();
+}
+
+template <typename T>
+int launch_packed_totals(const Pointers& p, const Segments& s, std::int64_t features, int lanes,
+                         void* stream) {
+  packed_totals<T>
+      <<<blocks_of_warps(s), kWarp * kWarpsPerBlock, 0, static_cast<cudaStream_t>(stream)>>>(
+          static_cast<const T*>(p.x), static_cast<const Wide<T>*>(p.weight),
+          static_cast<Wide<T>*>(p.prefixes), s, s.count(), static_cast<int>(features), lanes);
   return cudaGetLastError();
 }
 
 template <Task kTask, typename T>
 int launch(const Pointers& p, const Segments& s, std::int64_t features, void* stream) {
+  if constexpr (kTask == Task::kTotals) {
+    constexpr std::int64_t kPack = 16 / sizeof(T);
+    const auto lanes = static_cast<int>(features / kPack);
+    if (features % kPack == 0 && lanes <= kWarp && (lanes & (lanes - 1)) == 0) {
+      return launch_packed_totals<T>(p, s, features, lanes, stream);
+    }
+  }
   constexpr int kAll = kMostFeatures / kWarp;
   if (features % 2 != 0) return launch<kTask, T, 1, kAll>(p, s, features, stream);
   if (features <= 2 * kWarp) return launch<kTask, T, 2, 1>(p, s, features, stream);

@@ -63,6 +63,7 @@ class Run:
     softmax_backend: str = ""
     rows: list[Row] = field(default_factory=list)
     rope_cost: list[dict[str, Any]] = field(default_factory=list)
+    rounds: int = 15  # at most, of every figure
 
 
 def all_pairs(q: Tensor, k: Tensor, v: Tensor, rope: str) -> Tensor:
@@ -104,8 +105,8 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def median_ms(call: Callable[[], Any], device: str, seconds: float) -> float:
-    """Warmed up, of as many rounds as fit into `seconds`: 3 to 15. On CUDA a round is 20 ms of
+def median_ms(call: Callable[[], Any], device: str, seconds: float, most: int) -> float:
+    """Warmed up, of as many rounds as fit into `seconds`: 3 to `most`. On CUDA a round is 20 ms of
     calls that follow each other, as the layers of a model do."""
 
     def once(calls: int) -> float:
@@ -119,7 +120,7 @@ def median_ms(call: Callable[[], Any], device: str, seconds: float) -> float:
     once(1)
     first = max(once(1), 1e-3)
     calls = max(1, round(20.0 / first)) if device == "cuda" else 1
-    rounds = int(min(15, max(3, 1e3 * seconds / (calls * first))))
+    rounds = int(min(most, max(3, 1e3 * seconds / (calls * first))))
     return statistics.median(once(calls) for _ in range(rounds))
 
 
@@ -173,8 +174,8 @@ def measure(name: str, attention: Attention, tokens: int, run: Run, seconds: flo
         torch.autograd.grad(attention(q, k, v), (q, k, v), grad)
 
     peak = peak_mib(both, run.device)
-    both_ms = median_ms(both, run.device, seconds)
-    forward_ms = median_ms(forward, run.device, seconds)
+    both_ms = median_ms(both, run.device, seconds, run.rounds)
+    forward_ms = median_ms(forward, run.device, seconds, run.rounds)
     per_token = 1e6 * both_ms / (run.batch * tokens)
     return Row(name, tokens, forward_ms, both_ms, per_token, peak)
 
@@ -303,6 +304,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--head-dim", type=int, default=64, help="64")
     add("--only", default="", help="candidates whose name has this text in it")
     add("--seconds", type=float, default=1.0, help="for each figure, and the most of a call (1)")
+    add("--rounds", type=int, default=15, help="at most, for each figure (15, at least 3)")
     add("--threads", type=int, help="of PyTorch on the CPU")
     add("--json", metavar="FILE", help="writes the figures there")
     add("--plot", metavar="FILE", help="draws them there (matplotlib): .png or .svg")
@@ -324,6 +326,7 @@ def _run(options: argparse.Namespace) -> Run:
         batch=options.batch or (8 if large else 1),
         heads=options.heads or (16 if large else 4),
         head_dim=options.head_dim,
+        rounds=max(3, options.rounds),
     )
     powers = range(12, 19) if large else range(8, 15)
     lengths = [int(n) for n in options.lengths.split(",")] if options.lengths else []

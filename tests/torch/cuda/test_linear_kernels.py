@@ -27,8 +27,9 @@ def test_many_rows_have_long_segments(sizes: tuple[int, int], direction: str) ->
         assert error.norm() < 5e-3 * alone.norm()
 
 
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
 @pytest.mark.parametrize("variant", ["numerator", "before"])
-def test_favor_of_16_bits(variant: str) -> None:
+def test_favor_of_16_bits(variant: str, pairing: str) -> None:
     """Against the quadratic formula in float64 of the same numbers, with gradients and padding."""
     tokens, features = 300, 272
     w = rt.orthogonal_features(features, 64, torch.Generator().manual_seed(2)).cuda()
@@ -36,7 +37,7 @@ def test_favor_of_16_bits(variant: str) -> None:
     chosen = {
         "variant": variant,
         "feature_map": "favor",
-        "rope": text(head_dim=width, frequencies=ladder(width // 2)),
+        "rope": text(head_dim=width, frequencies=ladder(width // 2), pairing=pairing),
         "causal": True,
     }
     q, k, v, g = (torch.randn(2, 4, tokens, 64, device="cuda").bfloat16() for _ in range(4))
