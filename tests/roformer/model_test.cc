@@ -7,10 +7,15 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <set>
 
 #include "roformer/roformer_testing.h"
+#include "rotary/frequencies.h"
+#include "rotary/torch.h"
+#include "rotary/torch_layers.h"
+#include "rotary/torch_rope.h"
 
 namespace rotary::roformer {
 namespace {
@@ -312,6 +317,35 @@ TEST(ComputeType, LayersRunInItAndParametersStay) {
   }
   EXPECT_THAT(thrown([&] { m->set_compute_type(at::kLong); }),
               testing::HasSubstr("[RoFormer] the type to compute in must be one of real numbers"));
+}
+
+TEST(SplitHeads, TurnsAndGivesBackAsPartsDo) {
+  const std::string rope =
+      torch::to_text({.frequencies = make_frequencies({.rotary_dim = 8, .theta = 100.0}),
+                      .layout = {.head_dim = 8, .pairing = Pairing::kHalf}});
+  const torch::Where packed{.cu_seqlens = at::tensor({0, 3, 7}, at::kInt)};
+  for (const auto& where : {torch::Where{}, torch::Where{.first = 5}, packed}) {
+    const at::Tensor x = at::randn({1, 7, 3 * 2 * 8}).requires_grad_();
+    const at::Tensor bias = at::randn({3 * 2 * 8}).requires_grad_();
+    const auto parts = torch::split_heads_(
+        x + bias.detach(), {.heads = 2, .rope = rope, .where = where, .bias = bias});
+    std::vector<at::Tensor> wanted = (x + bias).unflatten(2, {3, 2, 8}).unbind(2);
+    for (const std::size_t i : {0, 1}) wanted[i] = torch::rotate(wanted[i], rope, where)[0];
+    at::Tensor sum = at::zeros({});
+    at::Tensor wanted_sum = at::zeros({});
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LE(apart(parts[i], wanted[i]), 1e-6);
+      const at::Tensor g = at::randn_like(wanted[i]);
+      sum = sum + (parts[i] * g).sum();
+      wanted_sum = wanted_sum + (wanted[i] * g).sum();
+    }
+    const auto found = ::torch::autograd::grad({sum}, {x, bias});
+    const auto right = ::torch::autograd::grad({wanted_sum}, {x, bias});
+    EXPECT_LE(apart(found[0], right[0]), 1e-6);
+    EXPECT_LE(apart(found[1], right[1]), 1e-5);
+  }
+  EXPECT_THAT(thrown([] { torch::split_heads_(at::zeros({1, 2, 10}), {.heads = 2}); }),
+              testing::HasSubstr("[split_heads] qkv must be [batch, tokens, 3 2 head_dim]"));
 }
 
 TEST(Model, SaysWhichKernelRan) {
