@@ -4,7 +4,6 @@
 // From a model to files.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/folder.h"
 #include "rotary/error.h"
 
 namespace rotary::roformer {
@@ -122,20 +122,16 @@ void write_new_folder(const fs::path& folder, const Config& config, const Tensor
   name.append(folder.filename().string()).append("-").append(std::to_string(::getpid()));
   const fs::path beside = parent / name.append(".tmp");
   fs::create_directories(parent);
-  fs::remove_all(beside);
+  remove_folder(beside);
   fs::create_directory(beside);
   try {
     fill_folder(beside, config, tensors, options);
     fs::rename(beside, folder);
   } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(beside, ignored);
+    remove_folder(beside);
     throw;
   }
-  const int descriptor = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
+  sync_folder(parent);
 }
 
 }  // namespace

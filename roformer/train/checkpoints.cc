@@ -4,8 +4,6 @@
 #include "roformer/train/checkpoints.h"
 
 #include <ATen/Functions.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <system_error>
 
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/folder.h"
 #include "roformer/data/batch_stream.h"
 #include "rotary/error.h"
 
@@ -42,18 +41,6 @@ bool is_checkpoint(const fs::path& path) {
 
 std::int64_t step_of_checkpoint(const fs::path& checkpoint) {
   return std::stoll(checkpoint.filename().string().substr(kStep.size()));
-}
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
-void remove_quietly(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
 }
 
 std::string to_text(const TrainState& state) {
@@ -112,7 +99,7 @@ void make_room(const fs::path& run, std::int64_t keep) {
     const fs::path away = old.parent_path() / (std::string(kUnfinished) + old.filename().string());
     std::error_code failed;
     fs::rename(old, away, failed);
-    if (!failed) remove_quietly(away);
+    if (!failed) remove_folder(away);
   }
 }
 
@@ -121,7 +108,7 @@ void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().filename().string().starts_with(kUnfinished)) found.push_back(entry.path());
   }
-  for (const fs::path& path : found) remove_quietly(path);
+  for (const fs::path& path : found) remove_folder(path);
 }
 
 }  // namespace
@@ -153,14 +140,14 @@ fs::path CheckpointWriter::write(const ModelImpl& model, const FlatParameters& p
     write_files(beside, model, parameters, moments, state);
     if (add_files) add_files(beside);
     sync_folder(beside);
-    fs::remove_all(target);
+    remove_folder(target);
     fs::rename(beside, target);
     sync_folder(folder);
   } catch (const fs::filesystem_error& error) {
-    remove_quietly(beside);
+    remove_folder(beside);
     throw IoError(target.string(), IoError::kNoOffset, "cannot write: " + error.code().message());
   } catch (...) {
-    remove_quietly(beside);
+    remove_folder(beside);
     throw;
   }
   make_room(run, keep);

@@ -28,28 +28,32 @@ bool is_token_cache(const fs::path& path) {
   return std::string_view(first.data(), first.size()) == kFirstBytes;
 }
 
+/// Not by a recursive iterator: see checkpoint/folder.h.
 void add_texts_of_folder(const fs::path& folder, std::vector<fs::path>& files) {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const fs::path extension = entry.path().extension();
-    if (entry.is_regular_file() && (extension == ".txt" || extension == ".jsonl")) {
-      found.push_back(entry.path());
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
+  std::ranges::sort(entries);
+  for (const fs::path& entry : entries) {
+    const fs::path extension = entry.extension();
+    if (fs::is_directory(entry)) {
+      add_texts_of_folder(entry, files);
+    } else if (extension == ".txt" || extension == ".jsonl") {
+      files.push_back(entry);
     }
   }
-  if (found.empty()) {
-    throw IoError(folder.string(), IoError::kNoOffset, "there is no .txt or .jsonl file in it");
-  }
-  std::ranges::sort(found);
-  files.insert(files.end(), found.begin(), found.end());
 }
 
 std::vector<fs::path> find_texts(const std::vector<std::string>& paths) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {
+    const std::size_t before = files.size();
     if (fs::is_directory(path)) {
       add_texts_of_folder(path, files);
     } else {
       files.emplace_back(path);
+    }
+    if (files.size() == before) {
+      throw IoError(path, IoError::kNoOffset, "there is no .txt or .jsonl file in it");
     }
   }
   return files;

@@ -190,7 +190,7 @@ def read_events(path):
 
 def test_event_files_hold_the_same_figures(corpus, tmp_path):
     run = tmp_path / "run"
-    pretrain(run, *flags(corpus, 3))
+    pretrain(run, *flags(corpus.parent, 3))
     (path,) = run.glob("events.out.tfevents.*")
     version, begin, *events = read_events(path)
     assert version[1] == b"brain.Event:2"
