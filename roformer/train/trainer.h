@@ -16,7 +16,7 @@
 /// A step: `accumulate` batches forward and backward, the gradients of all ranks added, clipped and
 /// given to AdamW. The loss is the mean over all labels of the step, wherever they were computed.
 /// Dropout draws from generators that are seeded anew for every step, so that a run resumed from a
-/// checkpoint continues bit for bit.
+/// checkpoint continues bit for bit (on CUDA: as far as kernels there add in one order).
 ///
 /// The host does not wait for a device: losses and norms are read while a later step runs.
 #pragma once
@@ -42,7 +42,6 @@
 namespace rotary::roformer {
 
 class Ranks;
-class MetricsLog;
 
 /// Named figures, for the log: {"accuracy", 0.93}.
 using Measures = std::map<std::string, double>;
