@@ -6,21 +6,21 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: scripts/gpu_roformer.sh DATA RESULTS [--seconds N] [--model JSON] [--rate R] [--only-pretrain]
+usage: scripts/gpu_roformer.sh DATA RESULTS [--stages LxBxS,...] [--seconds N] [--model JSON] [--rate R]
 
   DATA             a folder: zhwiki.txt or zhwiki.txt.xz (documents parted by blank lines), vocab.txt, dict.txt or
                    dict.txt.xz, chnsenticorp/{train,dev,test}.tsv, scm.jsonl
   RESULTS          a folder for results.json, metrics.jsonl, log.txt
-  --seconds N      of pretraining (300); how many steps fit is measured first
+  --stages ...     length x rows x steps, as roformer pretrain has them (those of docs/results.md)
+  --seconds N      instead: as many steps as fit into that time, at a speed that is measured first
   --model JSON     the model (6 layers of 768)
   --rate R         the highest learning rate of pretraining (4e-4)
-  --only-pretrain  ends there
 
 $ROFORMER is the command (build/bin/roformer), $WORK the folder of the run (build/gpu-roformer), $DEVICE cuda or cpu.
 END
 }
 
-data='' results='' seconds=300 rate=4e-4 tasks=1
+data='' results='' seconds='' rate=4e-4 stages=256x256x1450,512x128x650,1024x64x501
 model='{"hidden_size": 768, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 3072,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}'
 while (($#)); do
@@ -28,7 +28,7 @@ while (($#)); do
     --seconds) seconds=${2:?} && shift ;;
     --model) model=${2:?} && shift ;;
     --rate) rate=${2:?} && shift ;;
-    --only-pretrain) tasks=0 ;;
+    --stages) stages=${2:?} && shift ;;
     -h | --help) usage && exit 0 ;;
     -*) usage >&2 && exit 2 ;;
     *) if [[ -z $data ]]; then data=$1; else results=$1; fi ;;
@@ -40,11 +40,13 @@ done
 roformer=${ROFORMER:-build/bin/roformer}
 work=${WORK:-build/gpu-roformer}
 device=${DEVICE:-cuda}
-stages=${STAGES:-256x256:0.55 512x128:0.25 1536x43:0.2}
+shares=${SHARES:-256x256:0.53 512x128:0.25 1024x64:0.22}
 helper="python3 scripts/gpu_roformer_helper.py"
 rm -rf "$work" && mkdir -p "$work" "$results"
 exec > >(tee "$results/log.txt") 2>&1
 
+# What there is of results is kept, however it ends.
+trap '$helper collect "$work" "$results/results.json"' EXIT
 say() { printf '\n== %s  [%d s]\n' "$1" "$SECONDS"; }
 unpacked() { # a file of DATA, unpacked if need be
   if [[ -e $data/$1 ]]; then echo "$data/$1"; else $helper unpack "$data/$1.xz" "$work/$1" && echo "$work/$1"; fi
@@ -63,20 +65,22 @@ pretrain() { # RUN STAGES WARMUP ...
     --beta2 0.98 --device "$device" --save-every 0 --keep 1 "$@"
 }
 
-say 'speed of each stage'
-pretrain "$work/trial" "$($helper stages "$stages" --steps "${TRIAL_STEPS:-40}")" 10 --report-every 5
-$helper stages "$stages" --trial "$work/trial/metrics.jsonl" --seconds "$seconds" >"$work/stages"
-warmup=$($helper warmup "$(<"$work/stages")")
+if [[ -n $seconds ]]; then
+  say 'speed of each stage'
+  pretrain "$work/trial" "$($helper stages "$shares" --steps "${TRIAL_STEPS:-40}")" 10 --report-every 5
+  stages=$($helper stages "$shares" --trial "$work/trial/metrics.jsonl" --seconds "$seconds")
+fi
+warmup=$($helper warmup "$stages")
 
-say "pretraining: $(<"$work/stages"), warm-up $warmup"
-pretrain "$work/run" "$(<"$work/stages")" "$warmup" --report-every 20 --evaluate-every "${EVALUATE_EVERY:-500}" \
+say "pretraining: $stages, warm-up $warmup"
+pretrain "$work/run" "$stages" "$warmup" --report-every 10 --evaluate-every "${EVALUATE_EVERY:-400}" \
   --validation "$work/held_out.txt"
 cp "$work/run/metrics.jsonl" "$results/metrics.jsonl"
 trained=$work/run/model
-((tasks)) || exit 0
 
 say 'masked LM by length, held-out documents'
-evaluate() { "$roformer" evaluate "$@" --device "$device" --json; }
+# A part that fails is said so, and leaves the others alone.
+evaluate() { "$roformer" evaluate "$@" --device "$device" --json || echo "evaluate failed: $*" >&2; }
 evaluate "$trained" "$work/held_out.txt" --lengths "${LENGTHS:-128,256,512,1024,1536,2048}" --tokens 400000 \
   >"$work/lengths.json"
 cat "$work/lengths.json"
@@ -84,11 +88,11 @@ cat "$work/lengths.json"
 say 'masks filled'
 "$roformer" fill-mask "$trained" '今天[MASK]很好，我[MASK]去公园玩。' '北京是中国的[MASK]。' \
   '他毕业于北京[MASK]，后来成为一名[MASK]。' '这部[MASK]由张艺谋导演。' '长江是亚洲最长的[MASK]。' \
-  '水在零[MASK]时结冰。' --json | tee "$work/masks.jsonl"
+  '水在零[MASK]时结冰。' --json | tee "$work/masks.jsonl" || echo 'fill-mask failed'
 
 say 'fine-tuning: reviews; cases at 512 and at 1024 tokens; the same from weights that learnt nothing'
 # A model of no step: what pretraining is worth.
-pretrain "$work/none" "$($helper stages "${stages%% *}" --steps 1)" 0 --learning-rate 0 >/dev/null
+rate=0 pretrain "$work/none" 256x8x1 0 >/dev/null
 tune() { # NAME MODEL ...
   local name=$1 from=$2
   shift 2
@@ -97,18 +101,17 @@ tune() { # NAME MODEL ...
 }
 reviews=("$data/chnsenticorp/train.tsv" --valid "$data/chnsenticorp/dev.tsv" --test "$data/chnsenticorp/test.tsv"
   --max-length 256 --epochs "${EPOCHS:-3}" --learning-rate 5e-5)
-cases=("$data/scm.jsonl" --format triples --zero-types --folds 5 --batch 8 --epochs "${EPOCHS:-8}" --learning-rate 3e-5)
+cases=("$data/scm.jsonl" --format triples --zero-types --folds 5 --batch 8 --epochs "${EPOCHS:-5}" --learning-rate 3e-5)
 tune reviews "$trained" "${reviews[@]}" --output "$work/reviews" & jobs=($!)
-tune cases-512 "$trained" "${cases[@]}" --max-length 512 & jobs+=($!)
-tune cases-1024 "$trained" "${cases[@]}" --max-length 1024 & jobs+=($!)
-wait "${jobs[@]}"
-say 'done with the pretrained model'
-tune reviews-untrained "$work/none/model" "${reviews[@]}" --output "$work/reviews-untrained" & jobs=($!)
+for seed in 0 1 2; do
+  for length in 512 1024; do
+    tune "cases-$length-seed$seed" "$trained" "${cases[@]}" --max-length "$length" --seed "$seed" & jobs+=($!)
+  done
+done
+tune reviews-untrained "$work/none/model" "${reviews[@]}" --output "$work/reviews-untrained" & jobs+=($!)
 for length in 512 1024; do
   evaluate "$trained" "$data/scm.jsonl" --format triples --max-length "$length" >"$work/cosine-$length.json"
 done
 python3 bench/roformer/tfidf_triples.py "$data/scm.jsonl" >"$work/tfidf.json"
 wait "${jobs[@]}"
-
-$helper collect "$work" "$results/results.json"
 say "the results are in $results"

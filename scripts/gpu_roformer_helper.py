@@ -13,6 +13,8 @@ HELD_OUT = 40  # every so many documents
 
 
 def lines_of(path):
+    if not Path(path).exists():
+        return []
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()]
 
@@ -70,31 +72,23 @@ def warmup(given):
 
 
 def collect(given):
+    """All that was measured, in one file; null where there is nothing."""
     work = Path(given.work)
     metrics = lines_of(work / "run/metrics.jsonl")
-    reports = [line for line in metrics if "loss" in line]
     results = {
-        "config": json.loads((work / "run/config.json").read_text()),
-        "model": json.loads((work / "run/model/config.json").read_text()),
-        "tokens": reports[-1]["tokens"],
-        "last_report": reports[-1],
+        "last_report": [line for line in metrics if "loss" in line][-1:],
         "evaluations": [line for line in metrics if "evaluation" in line],
-        "lengths": json.loads((work / "lengths.json").read_text()),
         "masks": lines_of(work / "masks.jsonl"),
     }
-    for name in [
-        "reviews",
-        "reviews-untrained",
-        "cases-512",
-        "cases-1024",
-        "cosine-512",
-        "cosine-1024",
-        "tfidf",
-    ]:
-        path = work / f"{name}.json"
-        text = path.read_text() if path.exists() else ""
+    files = {"config": "run/config.json", "model": "run/model/config.json"}
+    names = ["lengths", "reviews", "reviews-untrained", "cosine-512", "cosine-1024", "tfidf"]
+    names += [f"cases-{length}-seed{seed}" for length in (512, 1024) for seed in (0, 1, 2)]
+    for name, file in (files | {name: f"{name}.json" for name in names}).items():
+        path = work / file
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
         results[name] = json.loads(text) if text.strip() else None
-    Path(given.results).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    Path(given.results).write_text(text + "\n", encoding="utf-8")
 
 
 def main():
