@@ -133,6 +133,16 @@ def test_a_run_from_texts_to_a_model(corpus, tmp_path):
     assert done.stdout
 
 
+def test_checkpointing_and_bfloat16_learn_the_same(corpus, tmp_path):
+    pretrain(tmp_path / "plain", *flags(corpus, 6))
+    pretrain(tmp_path / "again", *flags(corpus, 6), "--checkpointing", "on")
+    assert metrics(tmp_path / "again") == metrics(tmp_path / "plain")
+    pretrain(tmp_path / "exact", *flags(corpus, 6, model=STILL))
+    pretrain(tmp_path / "short", *flags(corpus, 6, model=STILL), "--precision", "bfloat16")
+    assert metrics(tmp_path / "short") == pytest.approx(metrics(tmp_path / "exact"), rel=0.02)
+    assert metrics(tmp_path / "short") != metrics(tmp_path / "exact")
+
+
 def masked_crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
