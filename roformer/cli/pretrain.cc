@@ -36,8 +36,8 @@ struct PretrainOptions {
 };
 
 constexpr const char* kPretrainFooter =
-    R"(RUN is a folder. It gets config.json (all that was decided), metrics.jsonl and event files for
-TensorBoard, checkpoints/step-N (models that every verb opens), and at the end model/.
+    R"(RUN is a folder. It gets config.json (all that was decided), metrics.jsonl and event files
+for TensorBoard, checkpoints/step-N (models that every verb opens), and at the end model/.
 
 Every flag is a key of the config file too, with _ for -; flags win. Ctrl-C ends the step, saves and
 leaves; a second one leaves at once. --resume goes on from the last checkpoint as if nothing had

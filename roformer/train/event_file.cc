@@ -39,7 +39,7 @@ void add_fixed(std::string& out, T value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
 }
 
-// ---- Protocol Buffers: a field is its number and kind, then its value ----------------------------
+// ---- Protocol Buffers: a field is its number and kind, then its value ---------------------------
 
 void add_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);

@@ -3,7 +3,7 @@
 
 // A file of scalars that TensorBoard reads. Records, little endian:
 //
-//   length, 64 bits | checksum of it, 32 bits | Event (Protocol Buffers) | checksum of that, 32 bits
+//   length, 64 bits | its checksum, 32 bits | Event (Protocol Buffers) | its checksum, 32 bits
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ class AdamW {
   AdamW(const FlatParameters& parameters, const AdamWOptions& options, std::int64_t begin,
         std::int64_t end);
 
-  /// Gradients count divided by `divisor`; nothing happens where `skip` is 1. Both are [1], float32,
+  /// Gradients count divided by `divisor`; nothing happens where `skip` is 1. Both are [1], float,
   /// on the device of the parameters.
   void step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip);
 

@@ -30,7 +30,7 @@ struct CorpusFiles {
   const std::vector<std::string>& paths;
   std::filesystem::path cache;
 
-  /// Whether there is no cache, or one of other texts (by names, sizes and times), of another format
+  /// Whether there is no cache, or one of other texts (by names, sizes and times), another format
   /// or tokeniser. One without a CACHE.json is taken for the right one.
   bool needs_tokenizing(const Tokenizer& tokenizer) const;
   void tokenize(const Tokenizer& tokenizer,
