@@ -3,6 +3,8 @@
 # measures it, and keeps the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/gpu_common.sh
+. scripts/gpu_common.sh
 
 usage() {
   cat <<'END'
@@ -24,50 +26,16 @@ None of the four named: all of them. Ends with the number of parts that failed; 
 END
 }
 
-tests=0 sanitize=0 bench=0 counters=0 build=1 results='' definitions=()
-while (($#)); do
-  case $1 in
-    --tests) tests=1 ;;
-    --sanitize) sanitize=1 ;;
-    --bench) bench=1 ;;
-    --counters) counters=1 ;;
-    --no-build) build=0 ;;
-    --results)
-      results=${2:?--results needs a folder}
-      shift
-      ;;
-    -D*) definitions+=("$1") ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+tests=0 sanitize=0 bench=0 counters=0
+parse_options tests sanitize bench counters -- "$@"
 ((tests + sanitize + bench + counters)) || tests=1 sanitize=1 bench=1 counters=1
 ((tests + sanitize + bench + counters < 4)) || results=${results:-bench/results}
 
 bin=build/gpu/bin
 log=build/gpu/logs
-failed=0
 parts=()  # of the JSON
 
 note() { echo "$1" | tee -a "$log/notes.txt"; }
-say() { printf '\n== %s  [%d s]\n' "$1" "$SECONDS"; }
-fail() {
-  echo "FAILED: $1"
-  failed=$((failed + 1))
-}
-need() {
-  command -v "$1" >/dev/null 2>&1 || {
-    echo "gpu.sh: $1 is not on the PATH: $2" >&2
-    exit 2
-  }
-}
 
 # Everything but tensors of gigabytes, a planted error of the API, three of four types of the big table, two of the
 # heads of 100,000 elements, and of the large amounts all but one launch of each build that takes them;
@@ -91,11 +59,7 @@ build_all() {
   ((bench)) && targets+=(cuda_check)
   ((bench + counters)) && targets+=(cuda_ladder)
   say "Build: ${targets[*]}"
-  cmake --preset default -B build/gpu -DROTARY_CUDA=ON -DROTARY_GPU_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES=native \
-    -DROTARY_BUILD_TOOLS=OFF -DROTARY_INSTALL=OFF "${definitions[@]}" >"$log/configure.log" 2>&1 ||
-    { tail -n 30 "$log/configure.log" && echo "gpu.sh: configuring failed" && exit 2; } >&2
-  cmake --build build/gpu --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}" >"$log/build.log" 2>&1 ||
-    { grep -v '^\[[0-9]*/[0-9]*\] ' "$log/build.log" | tail -n 60 && echo "gpu.sh: building failed" && exit 2; } >&2
+  build_targets build/gpu "$log" -DROTARY_GPU_TESTS=ON -DROTARY_BUILD_TOOLS=OFF -DROTARY_INSTALL=OFF -- "${targets[@]}"
 }
 
 run_tests() {
@@ -203,5 +167,4 @@ mkdir -p "$log"
 ((bench == 0)) || run_bench
 ((counters == 0)) || run_counters
 [[ -z $results ]] || write_results
-printf '\n%s (%d s)\n' "$( ((failed)) && echo "$failed parts failed, see above." || echo "All parts passed.")" "$SECONDS"
-exit "$failed"
+finish

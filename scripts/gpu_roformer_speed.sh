@@ -3,6 +3,8 @@
 # and with transformers, and keeps the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/gpu_common.sh
+. scripts/gpu_common.sh
 
 usage() {
   cat <<'END_USAGE'
@@ -18,35 +20,19 @@ $PYTHON is the Python that has PyTorch and transformers (python3).
 END_USAGE
 }
 
-build=1 arguments=() definitions=()
-while (($#)); do
-  case $1 in
-    --no-build) build=0 ;;
-    --eager) arguments+=(--eager) ;;
-    --results)
-      arguments+=(--results "${2:?--results needs a folder}")
-      shift
-      ;;
-    -D*) definitions+=("$1") ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+eager=0
+parse_options eager -- "$@"
 
-command -v nvidia-smi >/dev/null || { echo "gpu_roformer_speed.sh: this wants a machine with a GPU" >&2 && exit 2; }
+need nvidia-smi "this wants a machine with a GPU"
 python=$(command -v "${PYTHON:-python3}")
 folder=$PWD/build/gpu-roformer
 if ((build)); then
-  cmake --preset default -B "$folder" -DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native -DROTARY_BUILD_TORCH=ON \
-    -DROTARY_BUILD_ROFORMER=ON -DROTARY_PYTHON="$python" -DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
-    -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF -DROTARY_INSTALL=OFF "${definitions[@]}"
-  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target roformer_cli
+  say "Build"
+  build_targets "$folder" "$folder/logs" -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON -DROTARY_PYTHON="$python" \
+    -DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF \
+    -DROTARY_INSTALL=OFF -- roformer_cli
 fi
+arguments=()
+[[ -z $results ]] || arguments+=(--results "$results")
+((eager == 0)) || arguments+=(--eager)
 "$python" bench/roformer/beside_transformers.py "$folder/bin/roformer" "${arguments[@]}"

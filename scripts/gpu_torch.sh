@@ -3,6 +3,8 @@
 # runs their tests on CPU and CUDA, measures them, and keeps the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/gpu_common.sh
+. scripts/gpu_common.sh
 
 usage() {
   cat <<'END'
@@ -22,28 +24,8 @@ that failed; 0 is good.
 END
 }
 
-tests=0 bench=0 build=1 results='' definitions=()
-while (($#)); do
-  case $1 in
-    --tests) tests=1 ;;
-    --bench) bench=1 ;;
-    --no-build) build=0 ;;
-    --results)
-      results=${2:?--results needs a folder}
-      shift
-      ;;
-    -D*) definitions+=("$1") ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+tests=0 bench=0
+parse_options tests bench -- "$@"
 ((tests + bench)) || tests=1 bench=1
 ((tests + bench < 2)) || results=${results:-bench/results}
 
@@ -51,23 +33,13 @@ python=$(command -v "${PYTHON:-python3}")
 folder=$PWD/build/gpu-torch
 log=$folder/logs
 shards=${SHARDS:-8}
-failed=0
-
-say() { printf '\n== %s  [%d s]\n' "$1" "$SECONDS"; }
-fail() {
-  echo "FAILED: $1"
-  failed=$((failed + 1))
-}
 
 build_all() {
   say "Build"
-  cmake --preset default -B "$folder" -DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native -DROTARY_BUILD_TORCH=ON \
-    -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON="$python" -DPython_EXECUTABLE="$python" -DROTARY_BUILD_TESTS=OFF \
-    -DROTARY_BUILD_TOOLS=OFF -DROTARY_BUILD_BENCHMARKS=OFF -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF \
-    -DROTARY_INSTALL=OFF "${definitions[@]}" >"$log/configure.log" 2>&1 ||
-    { tail -n 30 "$log/configure.log" && echo "gpu_torch.sh: configuring failed" && exit 2; } >&2
-  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target rotary_torch rotary_torch_calls rotary_python >"$log/build.log" 2>&1 ||
-    { grep -v '^\[[0-9]*/[0-9]*\] ' "$log/build.log" | tail -n 60 && echo "gpu_torch.sh: building failed" && exit 2; } >&2
+  build_targets "$folder" "$log" -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON="$python" \
+    -DPython_EXECUTABLE="$python" -DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_TOOLS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
+    -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF -DROTARY_INSTALL=OFF \
+    -- rotary_torch rotary_torch_calls rotary_python
 }
 
 # In several processes: most of the time goes into PyTorch's compiler.
@@ -106,7 +78,7 @@ write_results() {
     "$python" scripts/gpu_torch_results.py "$log" "$results"
 }
 
-command -v nvidia-smi >/dev/null || { echo "gpu_torch.sh: this wants a machine with a GPU" >&2 && exit 2; }
+need nvidia-smi "this wants a machine with a GPU"
 mkdir -p "$log"
 ((build == 0)) || build_all
 export ROTARY_TORCH_LIBRARY=$folder/torch_ops/librotary_torch.so
@@ -114,5 +86,4 @@ export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH}
 ((tests == 0)) || run_tests
 ((bench == 0)) || run_bench
 [[ -z $results ]] || write_results
-printf '\n%s (%d s)\n' "$( ((failed)) && echo "$failed parts failed, see above." || echo "All parts passed.")" "$SECONDS"
-exit "$failed"
+finish
