@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Per target: results that begin anywhere, sent past the caches straight from registers. Streaming stores want aligned
-// vectors, so each vector of results is cut in two: its first part fills up what the one before
-// left over, its second waits for the next.
+// Per target: results that begin anywhere, sent past the caches straight from registers. Streaming
+// stores want aligned vectors, so each vector of results is cut in two: its first part fills up
+// what the one before left over, its second waits for the next.
 //   results   |  v0  |  v1  |  v2  |        begin `offset` bytes past a vector
 //   memory   |  |  v0  |  v1  |  v2  |
 

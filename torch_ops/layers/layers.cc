@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators: what they compute on the CPU, in PyTorch's terms, and what they say of shapes alone.
-// device.cc has CUDA, autograd.cc the derivatives.
+// The operators: what they compute on the CPU, in PyTorch's terms, and what they say of shapes
+// alone. device.cc has CUDA, autograd.cc the derivatives.
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is done to elements one by one, and sums over rows and classes. Each kernel reads its tensors
-// once and writes its results once, and computes in float. Sums are made in a fixed order.
+// What is done to elements one by one, and sums over rows and classes. Each kernel reads its
+// tensors once and writes its results once, and computes in float. Sums are made in a fixed order.
 
 #include <cmath>
 

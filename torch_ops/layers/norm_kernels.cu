@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The norm of a sum. Each kernel reads its tensors once and writes its results once, and computes in
-// float. Sums over rows are made in a fixed order, in two steps.
+// The norm of a sum. Each kernel reads its tensors once and writes its results once, and computes
+// in float. Sums over rows are made in a fixed order, in two steps.
 
 #include <cuda_pipeline.h>
 

@@ -43,8 +43,8 @@ struct FavorRope {
 int launch_favor_turn(const void* x, void* out, const FavorRope& rope, const FavorShape& shape,
                       void* stream);
 
-/// totals [rows, count, m], in the order of the weights: the sum of features over each tile; those of queries times `factors`
-/// [rows, tokens], with their stabilisers `most`.
+/// totals [rows, count, m], in the order of the weights: the sum of features over each tile; those
+/// of queries times `factors` [rows, tokens], with their stabilisers `most`.
 struct FavorTotals {
   const void* x = nullptr;        // [rows, tokens, 64]
   const void* weights = nullptr;  // [m, 64], in the order of favor.cc

@@ -8,8 +8,8 @@
 //   c = phi(q), e = phi(k), 0 where there is no key          dots_i = c_i . sum_{j <= i} e_j
 //
 // A block of four warps goes through several tiles of 64 tokens; a warp has 16 of them, and 16
-// features at a time. Features that are needed once more are computed once more: they cost less than
-// memory does. Products are of bfloat16, sums of float.
+// features at a time. Features that are needed once more are computed once more: they cost less
+// than memory does. Products are of bfloat16, sums of float.
 
 #include <cuda_runtime.h>
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // linear_product on tensor cores, for 16-bit tensors. A block of D / 16 warps goes through one
-// segment in tiles of D tokens and holds the state sum y_j w_j^T, D x D, in registers, in float. For
-// every tile:
+// segment in tiles of D tokens and holds the state sum y_j w_j^T, D x D, in registers, in float.
+// For every tile:
 //
 //   scores = X Y^T, where j comes after i: 0     out = scores W + X state     state += Y^T W
 //

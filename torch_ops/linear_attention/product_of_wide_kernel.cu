@@ -6,9 +6,9 @@
 //
 //   out = X state + sum over the tiles j of the segment up to its own: (X Y_j^T, masked) W_j
 //
-// in steps of 64 features. Of its eight warps two share 32 rows: each has the scores of 64 keys, half
-// of X state, and adds to out; at the end both are summed. What a warp reads of shared memory serves
-// 32 rows: shared memory, not tensor cores, is the limit of such products.
+// in steps of 64 features. Of its eight warps two share 32 rows: each has the scores of 64 keys,
+// half of X state, and adds to out; at the end both are summed. What a warp reads of shared memory
+// serves 32 rows: shared memory, not tensor cores, is the limit of such products.
 
 #include <cuda_runtime.h>
 

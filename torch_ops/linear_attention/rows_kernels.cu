@@ -38,8 +38,8 @@ __global__ void elu_plus_one(const T* x, T* out, std::int64_t count) {
   }
 }
 
-/// Rows of [rows, width], each of a group of lanes: a power of two of them, that have kEach elements
-/// at a time.
+/// Rows of [rows, width], each of a group of lanes: a power of two of them, that have kEach
+/// elements at a time.
 template <int kEach>
 struct RowOfLanes {
   int lanes;

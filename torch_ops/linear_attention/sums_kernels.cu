@@ -153,8 +153,8 @@ __global__ void run_along(const T* x, const T* y, const Wide<T>* weight, const W
   }
 }
 
-/// kTotals with 16 bytes a lane, where they divide rows into a power of two of packs, `lanes`: a warp
-/// has several tokens at a time.
+/// kTotals with 16 bytes a lane, where they divide rows into a power of two of packs, `lanes`: a
+/// warp has several tokens at a time.
 template <typename T>
 __global__ void packed_totals(const T* x, const Wide<T>* weight, Wide<T>* totals, Segments segments,
                               std::int64_t count, int features, int lanes) {

@@ -40,8 +40,9 @@ struct AddNormOptions {
   std::optional<at::Tensor> seed{};
 };
 
-/// layer_norm(before + dropout(x + bias)), `before` or 0, twice: the gradients of the two are added by the kernel
-/// that needs their sum. Where both a layer and the next sum use the result, each takes one.
+/// layer_norm(before + dropout(x + bias)), `before` or 0, twice: the gradients of the two are added
+/// by the kernel that needs their sum. Where both a layer and the next sum use the result, each
+/// takes one.
 std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
                                            const std::optional<at::Tensor>& before,
                                            const AddNormOptions& options);
