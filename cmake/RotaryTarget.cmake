@@ -39,7 +39,7 @@ function(rotary_target_defaults target)
     # A C program around our C++ needs the C++ part of their run time.
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
-  if(ROTARY_BUILD_FUZZERS)
+  if(ROTARY_BUILD_FUZZERS AND NOT arg_QUICK_TO_BUILD)  # what fuzz targets run
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
@@ -59,6 +59,7 @@ function(rotary_torch_defaults target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
+  set_property(TARGET ${target} PROPERTY PRECOMPILE_HEADERS_REUSE_FROM)  # of tests; PyTorch's differ
   if(NOT ROTARY_UNITY_BUILD)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()

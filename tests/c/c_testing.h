@@ -20,7 +20,7 @@
 
 namespace rotary {
 
-inline const std::string kRoot = ROTARY_GOLDEN_DIR "/../..";
+inline const std::string kRoot = ROTARY_TESTS_DIR "/..";
 inline const std::string kModels = kRoot + "/examples/models/";
 
 /// Handles that free themselves.

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json load(const std::string& name) {
-  std::ifstream file(std::string(ROTARY_GOLDEN_DIR) + "/" + name);
+  std::ifstream file(std::string(ROTARY_TESTS_DIR) + "/golden/" + name);
   EXPECT_TRUE(file) << name;
   // Python writes Infinity, which no rope key needs.
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -21,7 +21,7 @@
 namespace rotary::roformer {
 
 inline std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(ROTARY_GOLDEN_DIR) / name;
+  return std::filesystem::path(ROTARY_TESTS_DIR) / "roformer" / "golden" / name;
 }
 
 inline std::string read_file(const std::filesystem::path& path) {
