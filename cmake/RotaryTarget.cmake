@@ -59,7 +59,6 @@ function(rotary_torch_defaults target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
-  set_property(TARGET ${target} PROPERTY PRECOMPILE_HEADERS_REUSE_FROM)  # of tests; PyTorch's differ
   if(NOT ROTARY_UNITY_BUILD)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
