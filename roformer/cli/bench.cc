@@ -150,10 +150,12 @@ BenchResult measure(const BenchOptions& options) {
   const Model model = open_model(options);
   model->to(device);
   model->train();
-  if (options.type == "bfloat16") model->set_compute_type(at::kBFloat16);
+  const at::ScalarType type = options.type == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  model->set_compute_type(type);
   model->set_checkpointing(options.checkpointing);
   const std::vector<TrainingBatch> batches = make_batches(options, model->config(), device);
-  StepEngine engine(*model, {.learning_rate = options.learning_rate}, nullptr);
+  StepEngine engine(*model, {.learning_rate = options.learning_rate, .compute_type = type},
+                    nullptr);
 
   std::vector<Packet> packets;
   Clock::time_point start;

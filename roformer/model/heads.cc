@@ -69,12 +69,14 @@ class PredictionsImpl final : public ::torch::nn::Module {
     }
   }
 
-  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) {
-    const at::Tensor x = dense_ ? norm_->forward(activate(dense(dense_, hidden), activation_))
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words,
+                     const std::shared_ptr<NarrowWeights>& kept) {
+    const at::Tensor x = dense_ ? norm_->forward(activate(dense(dense_, hidden, kept), activation_))
                                 : at::dropout(hidden, dropout_, is_training());
     const at::ScalarType type = x.scalar_type();
-    return at::linear(x, (decoder_ ? decoder_->weight : words).to(type),
-                      bias_.defined() ? std::optional(bias_.to(type)) : std::nullopt);
+    const at::Tensor& wide = decoder_ ? decoder_->weight : words;
+    const at::Tensor weight = kept ? joined_as(type, {{wide}}, kept)[0] : wide.to(type);
+    return at::linear(x, weight, bias_.defined() ? std::optional(bias_.to(type)) : std::nullopt);
   }
 
  private:
@@ -110,22 +112,20 @@ class LanguageModelImpl final : public ModelImpl {
         places = in.label_places ? *in.label_places : labels.ne(kIgnored).nonzero().squeeze(1);
       }
     }
-    const at::Tensor hidden = roformer().forward(in);
-    if (!in.labels) return {.logits = predict(hidden), .hidden = hidden};
-    if (!some) {
-      const at::Tensor logits = predict(hidden);
-      return {
-          .loss = cross_entropy(logits.flatten(0, 1), labels), .logits = logits, .hidden = hidden};
+    const at::Tensor hidden = some ? roformer().forward_at(places, in) : roformer().forward(in);
+    const at::Tensor logits = predict(hidden);
+    Output out{.logits = logits, .hidden = hidden};
+    if (some) {
+      out.loss = dense_cross_entropy(logits, labels.index_select(0, places));
+    } else if (in.labels) {
+      out.loss = cross_entropy(logits.flatten(0, 1), labels);
     }
-    const at::Tensor logits = predict(hidden.flatten(0, 1).index_select(0, places));
-    return {.loss = dense_cross_entropy(logits, labels.index_select(0, places)),
-            .logits = logits,
-            .hidden = hidden};
+    return out;
   }
 
  private:
   at::Tensor predict(const at::Tensor& hidden) {
-    return predictions_->forward(hidden, roformer().word_embeddings());
+    return predictions_->forward(hidden, roformer().word_embeddings(), roformer().narrow_weights());
   }
   /// What each token should say.
   at::Tensor expected(const Inputs& in) const {

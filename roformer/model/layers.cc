@@ -71,9 +71,12 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   return ::torch::nn::Linear(::torch::nn::LinearOptions(from, to).bias(config.use_bias));
 }
 
-at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x) {
+at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x,
+                 const std::shared_ptr<NarrowWeights>& kept) {
   const at::ScalarType type = x.scalar_type();
-  return at::linear(x, layer->weight.to(type),
+  const at::Tensor weight =
+      kept ? joined_as(type, {{layer->weight}}, kept)[0] : layer->weight.to(type);
+  return at::linear(x, weight,
                     layer->bias.defined() ? std::optional(layer->bias.to(type)) : std::nullopt);
 }
 
@@ -107,15 +110,19 @@ EmbeddingsImpl::EmbeddingsImpl(const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(size, config));
 }
 
-at::Tensor EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType type) {
+at::Tensor EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType type,
+                                         const std::shared_ptr<NarrowWeights>& kept) {
   torch::AddNormOptions options = norm_->options();
-  at::Tensor x = words_(inputs.ids);
+  at::Tensor x;
   if (inputs.types) {
-    x = x + types_(*inputs.types);
+    x = (words_(inputs.ids) + types_(*inputs.types)).to(type);
   } else {
     options.bias = types_->weight[0];
+    // A GPU adds up the gradients of a word in float32, and rounds the sum alone.
+    x = kept && inputs.ids.is_cuda() ? at::embedding(joined_as(type, {{words_->weight}}, kept)[0],
+                                                     inputs.ids, *words_->options.padding_idx())
+                                     : words_(inputs.ids).to(type);
   }
-  x = x.to(type);
   if (inputs.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
   return at::dropout(torch::add_norm(x, std::nullopt, options).first, dropout_, is_training());
 }
@@ -154,7 +161,9 @@ at::Tensor SelfAttentionImpl::softmax(at::Tensor q, at::Tensor k, at::Tensor v,
   if (encoding.sites().query_key) {
     std::vector<at::Tensor> keys = {k};
     if (turn_values_) keys.push_back(v);
-    const std::vector<at::Tensor> turned = encoding.turn(q, keys, pass.where);
+    const std::vector<at::Tensor> turned =
+        pass.read ? encoding.turn(q, keys, pass.read_where, &pass.where)
+                  : encoding.turn(q, keys, pass.where);
     q = turned[0];
     k = turned[1];
     if (turn_values_) v = turned[2];
@@ -187,10 +196,11 @@ at::Tensor SelfAttentionImpl::linear(const at::Tensor& q, const at::Tensor& k, c
   return torch::linear_attend(heads_first(q), heads_first(k), heads_first(v), options);
 }
 
-at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, torch::EncodingImpl& encoding,
-                                      const Pass& pass, Cache::Layer* cache) {
+at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& asking,
+                                      torch::EncodingImpl& encoding, const Pass& pass,
+                                      Cache::Layer* cache) {
   const auto split = [this](const at::Tensor& y) { return y.unflatten(-1, {heads_, -1}); };
-  const at::Tensor q = split(dense(query_, x));
+  const at::Tensor q = split(dense(query_, asking));
   const at::Tensor k = split(dense(key_, x));
   const at::Tensor v = split(dense(value_, x));
   const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(q, k, v, pass, cache)
@@ -198,25 +208,53 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, torch::EncodingImpl& 
   return y.transpose(1, 2).flatten(2);
 }
 
-at::Tensor SelfAttentionImpl::forward_joined(const at::Tensor& qkv, const at::Tensor& bias,
-                                             torch::EncodingImpl& encoding, const Pass& pass) {
+std::vector<at::Tensor> SelfAttentionImpl::split_product(const at::Tensor& x,
+                                                         const at::Tensor& weight,
+                                                         const std::vector<at::Tensor>& biases,
+                                                         std::int64_t turned,
+                                                         const Pass& pass) const {
+  const at::Tensor bias = joined_as(at::kFloat, {biases}, pass.kept)[0];
+  at::Tensor narrow;  // its gradient is the one of `bias`, which comes from split_heads_()
+  {
+    const at::NoGradGuard no_grad;
+    narrow = joined_as(x.scalar_type(), {biases}, pass.kept)[0];
+  }
+  const bool asks = pass.read && biases.size() == 1;
+  return torch::split_heads_(at::linear(x, weight, narrow),
+                             {.heads = heads_,
+                              .parts = static_cast<std::int64_t>(biases.size()),
+                              .turned = turned,
+                              .rope = rope_,
+                              .where = asks ? pass.read_where : pass.where,
+                              .bias = bias,
+                              .table = asks ? pass.read_table : pass.table});
+}
+
+at::Tensor SelfAttentionImpl::forward_fused(const at::Tensor& x, const at::Tensor& asking,
+                                            at::TensorList weights, torch::EncodingImpl& encoding,
+                                            const Pass& pass) {
   const bool turns = kind_ == AttentionKind::kSoftmax && encoding.sites().query_key;
-  const auto [q, k, v] = torch::split_heads_(qkv, {.heads = heads_,
-                                                   .turned = turns ? (turn_values_ ? 3 : 2) : 0,
-                                                   .rope = rope_,
-                                                   .where = pass.where,
-                                                   .bias = bias});
-  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(q, k, v, pass, nullptr)
-                                                       : attend_turned(q, k, v, pass, nullptr);
+  const std::int64_t keys = turn_values_ ? 2 : 1;
+  std::vector<at::Tensor> heads;
+  if (pass.read) {
+    heads = split_product(asking, weights[0], {query_->bias}, turns ? 1 : 0, pass);
+    for (at::Tensor& part :
+         split_product(x, weights[1], {key_->bias, value_->bias}, turns ? keys : 0, pass)) {
+      heads.push_back(std::move(part));
+    }
+  } else {
+    heads = split_product(x, weights[0], {query_->bias, key_->bias, value_->bias},
+                          turns ? 1 + keys : 0, pass);
+  }
+  const at::Tensor y = kind_ == AttentionKind::kLinear
+                           ? linear(heads[0], heads[1], heads[2], pass, nullptr)
+                           : attend_turned(heads[0], heads[1], heads[2], pass, nullptr);
   return y.transpose(1, 2).flatten(2);
 }
 
-std::vector<at::Tensor> SelfAttentionImpl::weights() const {
-  return {query_->weight, key_->weight, value_->weight};
-}
-
-std::vector<at::Tensor> SelfAttentionImpl::biases() const {
-  return {query_->bias, key_->bias, value_->bias};
+std::vector<std::vector<at::Tensor>> SelfAttentionImpl::weights(const Pass& pass) const {
+  if (pass.read) return {{query_->weight}, {key_->weight, value_->weight}};
+  return {{query_->weight, key_->weight, value_->weight}};
 }
 
 ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
@@ -256,8 +294,9 @@ LayerImpl::LayerImpl(const Config& config, std::int64_t number)
 Twice LayerImpl::forward(const Twice& x, torch::EncodingImpl& encoding, const Pass& pass,
                          Cache::Layer* cache) {
   if (pass.fused && cache == nullptr) return forward_fused(x, encoding, pass);
+  const at::Tensor asking = pass.read ? x.second.index_select(1, *pass.read) : x.second;
   const at::Tensor y =
-      attention_output_->forward(self_->forward(x.first, encoding, pass, cache), x.second);
+      attention_output_->forward(self_->forward(x.first, asking, encoding, pass, cache), asking);
   const at::Tensor z = output_->forward(activate(dense(intermediate_, y), activation_), y);
   return {z, z};
 }
@@ -266,17 +305,16 @@ Twice LayerImpl::forward_fused(const Twice& x, torch::EncodingImpl& encoding, co
   const auto seed = [&](std::int64_t which) {
     return pass.seeds ? std::optional(pass.seeds->select(0, 2 * number_ + which)) : std::nullopt;
   };
-  const at::ScalarType type = x.first.scalar_type();
-  const std::vector<at::Tensor> narrow = joined_as(type, {self_->weights(),
-                                                          {attention_output_->weight()},
-                                                          {intermediate_->weight},
-                                                          {output_->weight()}});
-  const at::Tensor bias = at::cat(self_->biases());  // its gradient comes from forward_joined()
-  const at::Tensor qkv = at::linear(x.first, narrow[0], bias.detach().to(type));
-  const at::Tensor seen = self_->forward_joined(qkv, bias, encoding, pass);
-  const Twice y = attention_output_->finish(at::linear(seen, narrow[1]), x.second, seed(0));
-  const at::Tensor h = torch::bias_gelu(at::linear(y.first, narrow[2]), intermediate_->bias);
-  return output_->finish(at::linear(h, narrow[3]), y.second, seed(1));
+  std::vector<std::vector<at::Tensor>> groups = self_->weights(pass);
+  const std::size_t own = groups.size();
+  groups.insert(groups.end(),
+                {{attention_output_->weight()}, {intermediate_->weight}, {output_->weight()}});
+  const std::vector<at::Tensor> narrow = joined_as(x.first.scalar_type(), groups, pass.kept);
+  const at::Tensor asking = pass.read ? x.second.index_select(1, *pass.read) : x.second;
+  const at::Tensor seen = self_->forward_fused(x.first, asking, narrow, encoding, pass);
+  const Twice y = attention_output_->finish(at::linear(seen, narrow[own]), asking, seed(0));
+  const at::Tensor h = torch::bias_gelu(at::linear(y.first, narrow[own + 1]), intermediate_->bias);
+  return output_->finish(at::linear(h, narrow[own + 2]), y.second, seed(1));
 }
 
 EncoderImpl::EncoderImpl(const Config& config)
@@ -305,15 +343,64 @@ Twice EncoderImpl::recompute(LayerImpl& layer, const Twice& x, const Pass& pass)
   return {y.front(), y.back()};
 }
 
-at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache) {
+at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache, const Pass* last) {
   const bool recomputes = checkpointing_ && at::GradMode::is_enabled() && cache == nullptr;
   Twice all = {x, std::move(x)};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    all = recomputes ? recompute(*layers_[i], all, pass)
-                     : layers_[i]->forward(all, *encoding_, pass,
+    const bool reads_some = last != nullptr && i + 1 == layers_.size();
+    if (reads_some) {
+      const auto one_row = [](const at::Tensor& y) { return y.flatten(0, 1).unsqueeze(0); };
+      const bool same = all.first.is_same(all.second);
+      all.first = one_row(all.first);
+      all.second = same ? all.first : one_row(all.second);
+    }
+    const Pass& own = reads_some ? *last : pass;
+    all = recomputes ? recompute(*layers_[i], all, own)
+                     : layers_[i]->forward(all, *encoding_, own,
                                            cache == nullptr ? nullptr : &cache->layers[i]);
+    if (i == 0) backend_ = torch::last_attention_backend();
   }
   return all.first;
+}
+
+bool can_read_some(const Config& config, const Pass& pass, const at::Tensor& x,
+                   const at::Tensor& places) {
+  const std::int64_t tokens = x.size(0) * x.size(1);
+  // Kernels take so many queries a sequence in 16 bits only; on the CPU, sequences go one by one.
+  const bool has_kernel = x.is_cpu() || x.element_size() == 2;
+  return config.attention_type == AttentionKind::kSoftmax && !pass.causal && !pass.attend.padding &&
+         !pass.attend.bias && has_kernel && places.numel() > 0 && 2 * places.numel() <= tokens;
+}
+
+std::optional<torch::TurnTable> table_of(const Config& config, const Pass& pass,
+                                         const at::Tensor& x) {
+  if (!pass.fused || !x.is_cuda() || !at::GradMode::is_enabled() || !has_rope(config) ||
+      config.attention_type != AttentionKind::kSoftmax) {
+    return std::nullopt;
+  }
+  const std::int64_t longest =
+      pass.attend.max_seqlen ? pass.attend.max_seqlen->expect_int() : x.size(1);
+  return torch::turn_table(rope_of(config), pass.where, x.size(1), longest, x);
+}
+
+Pass reading_only(const at::Tensor& places, const Pass& pass, const at::Tensor& x) {
+  const std::int64_t tokens = x.size(0) * x.size(1);
+  Pass some = pass;
+  if (!some.where.cu_seqlens) {
+    some.where.cu_seqlens = at::arange(0, tokens + 1, x.size(1), places.options().dtype(at::kInt));
+    some.attend.max_seqlen = x.size(1);
+  }
+  const at::Tensor positions = torch::token_positions(some.where, tokens, places);
+  some.read = places;
+  some.read_where.positions = positions.index_select(0, places);
+  some.attend.cu_seqlens_k = some.where.cu_seqlens;
+  some.attend.cu_seqlens = at::searchsorted(places, some.where.cu_seqlens->to(at::kLong),
+                                            /*out_int32=*/true);
+  if (pass.table) {
+    some.table->places = positions;
+    some.read_table = {.angles = pass.table->angles, .places = some.read_where.positions};
+  }
+  return some;
 }
 
 }  // namespace rotary::roformer

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "roformer/model/config.h"
+#include "roformer/model/mixed.h"
 #include "roformer/model/model.h"
 #include "rotary/torch_encodings.h"
 #include "rotary/torch_layers.h"
@@ -29,7 +30,8 @@ namespace rotary::roformer {
 at::Tensor activate(const at::Tensor& x, Activation activation);
 ::torch::nn::Linear make_linear(std::int64_t from, std::int64_t to, const Config& config);
 /// The layer in the type of x, whatever that of its parameters.
-at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x);
+at::Tensor dense(const ::torch::nn::Linear& layer, const at::Tensor& x,
+                 const std::shared_ptr<NarrowWeights>& kept = {});
 
 /// Layer norm with weight and bias, or RMS norm without either, in float32 for narrower types.
 class NormImpl : public ::torch::nn::Module {
@@ -57,7 +59,27 @@ struct Pass {
   /// By the operators of torch_layers.h, with dropout as these say, [2 layers], where there is any.
   bool fused = false;
   std::optional<at::Tensor> seeds{};
+  /// Where not all tokens are read of what a layer gives: which, [read], int64, rising, and where
+  /// they stand. Keys and values are of all tokens, and these are in one row: see reading_only().
+  std::optional<at::Tensor> read{};
+  torch::Where read_where{};
+  /// How far tokens are turned, for the way back; of all, and of those that are read.
+  std::optional<torch::TurnTable> table{};
+  std::optional<torch::TurnTable> read_table{};
+  /// What a trainer keeps, or null.
+  std::shared_ptr<NarrowWeights> kept{};
 };
+
+/// For the layers of a pass over x, [batch, tokens, hidden_size]; nothing where it is of no use.
+std::optional<torch::TurnTable> table_of(const Config& config, const Pass& pass,
+                                         const at::Tensor& x);
+
+/// Whether a layer that is told `pass` may compute what is read at `places` alone.
+bool can_read_some(const Config& config, const Pass& pass, const at::Tensor& x,
+                   const at::Tensor& places);
+/// `pass` for the layer whose output is read at `places` alone: of the tokens of x, [batch, tokens,
+/// hidden_size], laid end to end.
+Pass reading_only(const at::Tensor& places, const Pass& pass, const at::Tensor& x);
 
 /// What runs from layer to layer, twice: see torch::add_norm().
 using Twice = std::pair<at::Tensor, at::Tensor>;
@@ -72,7 +94,8 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   at::Tensor forward(const Inputs& inputs, torch::EncodingImpl& encoding,
                      const torch::Where& where);
   /// In another type; with an encoding that is not of the input.
-  at::Tensor forward_fused(const Inputs& inputs, at::ScalarType type);
+  at::Tensor forward_fused(const Inputs& inputs, at::ScalarType type,
+                           const std::shared_ptr<NarrowWeights>& kept);
   const at::Tensor& words() const { return words_->weight; }
 
  private:
@@ -87,17 +110,21 @@ class EmbeddingsImpl : public ::torch::nn::Module {
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
   explicit SelfAttentionImpl(const Config& config);
-  /// [batch, tokens, hidden_size] to the same.
-  at::Tensor forward(const at::Tensor& x, torch::EncodingImpl& encoding, const Pass& pass,
-                     Cache::Layer* cache);
-  /// From queries, keys and values side by side, [batch, tokens, 3 hidden_size], which it changes;
-  /// `bias` [3 hidden_size] is in them.
-  at::Tensor forward_joined(const at::Tensor& qkv, const at::Tensor& bias,
-                            torch::EncodingImpl& encoding, const Pass& pass);
-  std::vector<at::Tensor> weights() const;
-  std::vector<at::Tensor> biases() const;
+  /// [batch, tokens, hidden_size] to the same, or to what `asking` has of it: the tokens that are
+  /// read.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& asking, torch::EncodingImpl& encoding,
+                     const Pass& pass, Cache::Layer* cache);
+  /// The same by fused operators; `weights` are those of weights() in the type of x.
+  at::Tensor forward_fused(const at::Tensor& x, const at::Tensor& asking, at::TensorList weights,
+                           torch::EncodingImpl& encoding, const Pass& pass);
+  /// In groups that make one product each.
+  std::vector<std::vector<at::Tensor>> weights(const Pass& pass) const;
 
  private:
+  /// Heads of x's product with `weight`; `turned` of those of `biases`, one each, turn.
+  std::vector<at::Tensor> split_product(const at::Tensor& x, const at::Tensor& weight,
+                                        const std::vector<at::Tensor>& biases, std::int64_t turned,
+                                        const Pass& pass) const;
   at::Tensor softmax(at::Tensor q, at::Tensor k, at::Tensor v, torch::EncodingImpl& encoding,
                      const Pass& pass, Cache::Layer* cache);
   at::Tensor attend_turned(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -153,14 +180,19 @@ class LayerImpl : public ::torch::nn::Module {
 class EncoderImpl : public ::torch::nn::Module {
  public:
   explicit EncoderImpl(const Config& config);
-  at::Tensor forward(at::Tensor x, const Pass& pass, Cache* cache);
+  /// [batch, tokens, hidden_size]; with `last`, as reading_only() gives it for the last layer,
+  /// [1, read, hidden_size].
+  at::Tensor forward(at::Tensor x, const Pass& pass, Cache* cache, const Pass* last = nullptr);
   torch::EncodingImpl& encoding() noexcept { return *encoding_; }
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
+  /// The kernel of softmax attention in the first layer of the last forward().
+  const std::string& backend() const noexcept { return backend_; }
 
  private:
   Twice recompute(LayerImpl& layer, const Twice& x, const Pass& pass);
 
   bool checkpointing_ = false;
+  std::string backend_;
   std::shared_ptr<torch::EncodingImpl> encoding_;
   std::vector<std::shared_ptr<LayerImpl>> layers_;
 };

@@ -87,14 +87,24 @@ void RoFormerImpl::choose_layers(const Inputs& in, Pass& pass) const {
 }
 
 at::Tensor RoFormerImpl::forward(const Inputs& in) {
+  const at::Tensor x = encode(in, nullptr);
+  return in.cu_seqlens ? x.squeeze(0).unflatten(0, in.ids.sizes()) : x;
+}
+
+at::Tensor RoFormerImpl::forward_at(const at::Tensor& places, const Inputs& in) {
+  return encode(in, &places);
+}
+
+at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* places) {
   check_inputs(config_, in);
   Pass pass = make_pass(config_, in);
+  pass.kept = kept_;
   torch::EncodingImpl& encoding = encoder_->encoding();
   choose_layers(in, pass);
   const bool fused_words = pass.fused && !encoding.sites().input && !config_.dropout_before_norm;
-  at::Tensor x = fused_words ? embeddings_->forward_fused(in, *compute_type_)
+  at::Tensor x = fused_words ? embeddings_->forward_fused(in, *compute_type_, kept_)
                              : embeddings_->forward(in, encoding, pass.where);
-  if (project_) x = dense(project_, x);
+  if (project_) x = dense(project_, x, kept_);
   if (compute_type_) x = x.to(*compute_type_);
   if (encoding.sites().score) {
     const c10::SymInt tokens = x.sym_size(1);
@@ -103,11 +113,16 @@ at::Tensor RoFormerImpl::forward(const Inputs& in) {
         {.queries = tokens, .keys = pass.where.first + tokens, .first = pass.where.first}, x);
   }
   pass.attend.scale = encoding.softmax_scale() / std::sqrt(static_cast<double>(config_.head_dim()));
-  x = encoder_->forward(std::move(x), pass, in.cache);
+  pass.table = table_of(config_, pass, x);
+  std::optional<Pass> last;
+  if (places != nullptr && in.cache == nullptr && can_read_some(config_, pass, x, *places)) {
+    last = reading_only(*places, pass, x);
+  }
+  x = encoder_->forward(std::move(x), pass, in.cache, last ? &*last : nullptr);
   if (in.cache != nullptr) in.cache->tokens += in.ids.size(1);
-  backend_ =
-      config_.attention_type == AttentionKind::kLinear ? "linear" : torch::last_attention_backend();
-  return in.cu_seqlens ? x.squeeze(0).unflatten(0, in.ids.sizes()) : x;
+  backend_ = config_.attention_type == AttentionKind::kLinear ? "linear" : encoder_->backend();
+  if (places == nullptr) return x;
+  return last ? x.squeeze(0) : x.flatten(0, 1).index_select(0, *places);
 }
 
 ModelImpl::ModelImpl(const Config& config)

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roformer/model/config.h"
@@ -30,6 +31,7 @@ namespace rotary::roformer {
 
 class EmbeddingsImpl;
 class EncoderImpl;
+class NarrowWeights;
 struct Pass;
 
 /// What the layers remember of the tokens so far, for a causal model in inference.
@@ -50,7 +52,8 @@ enum class CausalLabels : std::uint8_t {
 /// Where the logits of the language models are computed.
 enum class LogitsAt : std::uint8_t {
   kAllTokens,
-  kLabels,  // [labelled tokens, vocab_size]: where a label is not kIgnored; spares the rest
+  kLabels,  // [labelled tokens, vocab_size]: where a label is not kIgnored; spares the rest, and
+            // what of the last layer nobody reads
 };
 inline constexpr std::int64_t kIgnored = -100;
 
@@ -72,7 +75,8 @@ struct Inputs {
   CausalLabels causal_labels = CausalLabels::kSameToken;
   LogitsAt logits_at = LogitsAt::kAllTokens;
   /// For kLabels, where they are known: the places of the labels that are not kIgnored in the rows
-  /// laid end to end, [labelled tokens], int64. Spares the wait for a device that counts them.
+  /// laid end to end, [labelled tokens], int64, rising. Spares the wait for a device that counts
+  /// them.
   std::optional<at::Tensor> label_places{};
   /// The tokens follow those in it.
   Cache* cache = nullptr;
@@ -83,7 +87,7 @@ struct Output {
   at::Tensor loss{};
   /// [batch, tokens, vocab_size | num_labels | 2], or [batch, num_labels]; undefined for kEncoder.
   at::Tensor logits{};
-  /// [batch, tokens, hidden_size]
+  /// [batch, tokens, hidden_size]; with LogitsAt::kLabels [labelled tokens, hidden_size].
   at::Tensor hidden{};
 };
 
@@ -94,21 +98,31 @@ class RoFormerImpl : public ::torch::nn::Module {
 
   /// [batch, tokens, hidden_size]; labels are not looked at.
   at::Tensor forward(const Inputs& inputs);
+  /// [places, hidden_size]: forward() at some places of the rows laid end to end, int64, rising.
+  /// Where it can be, the last layer computes keys and values of all tokens and the rest for these
+  /// alone.
+  at::Tensor forward_at(const at::Tensor& places, const Inputs& inputs);
   /// [vocab_size, embedding_size]
   const at::Tensor& word_embeddings() const;
   void set_compute_type(at::ScalarType type) { compute_type_ = type; }
   void set_checkpointing(bool on);
+  /// What a trainer keeps of the parameters (mixed.h), or null.
+  void set_narrow_weights(std::shared_ptr<NarrowWeights> kept) { kept_ = std::move(kept); }
+  const std::shared_ptr<NarrowWeights>& narrow_weights() const noexcept { return kept_; }
   /// The kernel of the last forward(): "flash", "cudnn", "efficient", "math" or "linear".
   const std::string& attention_backend() const noexcept { return backend_; }
 
  private:
   void choose_layers(const Inputs& inputs, Pass& pass) const;
+  /// [batch, tokens, hidden_size], packed rows as one; or, with places, [places, hidden_size].
+  at::Tensor encode(const Inputs& inputs, const at::Tensor* places);
 
   Config config_;
   std::shared_ptr<EmbeddingsImpl> embeddings_;
   ::torch::nn::Linear project_{nullptr};
   std::shared_ptr<EncoderImpl> encoder_;
   std::optional<at::ScalarType> compute_type_;
+  std::shared_ptr<NarrowWeights> kept_;
   std::string backend_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "rotary/torch_optimizer.h"
 #include "support/message.h"
 
 namespace rotary::roformer {
@@ -83,23 +84,19 @@ AdamW::AdamW(const FlatParameters& parameters, const AdamWOptions& options, std:
       steps_(at::zeros({1}, first_.options())) {}
 
 void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
-  const at::NoGradGuard no_grad;
-  steps_.add_(1 - skip);
-  const std::int64_t border = std::clamp(parameters_.num_decaying(), begin_, end_);
-  update(begin_, border, options_.weight_decay, learning_rate, divisor, skip);
-  update(border, end_, 0.0, learning_rate, divisor, skip);
-}
-
-void AdamW::update(std::int64_t begin, std::int64_t end, double decay, double learning_rate,
-                   const at::Tensor& divisor, const at::Tensor& skip) {
-  if (begin == end) return;
-  const std::int64_t size = end - begin;
-  at::_fused_adamw_({parameters_.values().narrow(0, begin, size)},
-                    {parameters_.gradients().narrow(0, begin, size)},
-                    {first_.narrow(0, begin - begin_, size)},
-                    {second_.narrow(0, begin - begin_, size)}, /*max_exp_avg_sqs=*/{}, {steps_},
-                    learning_rate, options_.beta1, options_.beta2, decay, options_.epsilon,
-                    /*amsgrad=*/false, /*maximize=*/false, divisor, skip);
+  const std::int64_t size = end_ - begin_;
+  const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, begin_, size); };
+  torch::AdamWState state{
+      .values = part(parameters_.values()), .first = first_, .second = second_, .steps = steps_};
+  if (parameters_.narrow()) state.narrow = part(*parameters_.narrow());
+  torch::adamw_(
+      state, part(parameters_.gradients()), divisor, skip,
+      {.learning_rate = learning_rate,
+       .beta1 = options_.beta1,
+       .beta2 = options_.beta2,
+       .epsilon = options_.epsilon,
+       .weight_decay = options_.weight_decay,
+       .num_decaying = std::clamp(parameters_.num_decaying() - begin_, std::int64_t{0}, size)});
 }
 
 }  // namespace rotary::roformer

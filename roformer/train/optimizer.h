@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct AdamWOptions {
 ///   [ those that decay, each from a multiple of 64 elements on | those that do not | 0 ]
 ///
 /// The parameters stay what they were to the module; each has a gradient from now on, which
-/// backward() adds to.
+/// backward() adds to. `narrow` has a copy of the values in another type, kept by AdamW.
 class FlatParameters {
  public:
   struct Part {
@@ -44,6 +45,9 @@ class FlatParameters {
   /// [size]
   const at::Tensor& values() const noexcept { return values_; }
   const at::Tensor& gradients() const noexcept { return gradients_; }
+  /// [size], where keep_narrow() was called.
+  const std::optional<at::Tensor>& narrow() const noexcept { return narrow_; }
+  void keep_narrow(at::ScalarType type) { narrow_ = values_.to(type); }
   std::int64_t size() const { return values_.numel(); }
   /// Elements before this one decay.
   std::int64_t num_decaying() const noexcept { return num_decaying_; }
@@ -56,10 +60,11 @@ class FlatParameters {
   std::vector<Part> parts_;
   at::Tensor values_;
   at::Tensor gradients_;
+  std::optional<at::Tensor> narrow_;
   std::int64_t num_decaying_ = 0;
 };
 
-/// Of the elements [begin, end) of the parameters. Deterministic.
+/// Of the elements [begin, end) of the parameters, multiples of 64 both. Deterministic.
 class AdamW {
  public:
   AdamW(const FlatParameters& parameters, const AdamWOptions& options, std::int64_t begin,
@@ -78,9 +83,6 @@ class AdamW {
   const at::Tensor& steps() const noexcept { return steps_; }
 
  private:
-  void update(std::int64_t begin, std::int64_t end, double decay, double learning_rate,
-              const at::Tensor& divisor, const at::Tensor& skip);
-
   const FlatParameters& parameters_;
   AdamWOptions options_;
   std::int64_t begin_;

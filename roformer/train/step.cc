@@ -24,23 +24,12 @@ std::pair<std::int64_t, std::int64_t> part_of(const FlatParameters& parameters, 
 
 std::int64_t size_of(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
-/// Adds to the gradients. Autograd hands over tensors of its own, and a few launches add them all,
-/// where it would take one for each parameter.
-void add_gradients(const at::Tensor& loss, const FlatParameters& parameters) {
-  for (const auto& part : parameters.parts()) part.parameter.mutable_grad() = at::Tensor();
-  loss.backward();
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> sums;
-  std::vector<at::Tensor> found;
+torch::PartNorms norms_of(const FlatParameters& parameters) {
+  std::vector<torch::PartNorms::Part> parts;
   for (const auto& part : parameters.parts()) {
-    at::Tensor& gradient = part.parameter.mutable_grad();
-    if (gradient.defined()) {
-      sums.push_back(part.gradient);
-      found.push_back(gradient);
-    }
-    gradient = part.gradient;
+    parts.push_back({.offset = part.offset, .size = part.parameter.numel()});
   }
-  if (!sums.empty()) at::_foreach_add_(sums, found);
+  return {std::move(parts), parameters.values().device()};
 }
 
 }  // namespace
@@ -93,26 +82,104 @@ StepEngine::StepEngine(ModelImpl& model, const TrainOptions& options, RanksPtr r
       sharded_(options.shard_optimizer && ranks_ != nullptr),
       parameters_(model, size_of(ranks_)),
       optimizer_(parameters_, options.adamw, part_of(parameters_, ranks_.get(), sharded_).first,
-                 part_of(parameters_, ranks_.get(), sharded_).second) {
-  for (const auto& part : parameters_.parts()) gradients_.push_back(part.gradient);
+                 part_of(parameters_, ranks_.get(), sharded_).second),
+      part_norms_(norms_of(parameters_)),
+      fresh_(parameters_.parts().size(), 1),
+      kept_(std::make_shared<NarrowWeights>()) {
   const auto doubles = parameters_.values().options().dtype(at::kDouble);
   step_sums_ = at::zeros({kNumSums}, doubles);
   sums_ = at::zeros({kNumSums}, doubles);
-  norms_ =
-      at::zeros({static_cast<std::int64_t>(gradients_.size())}, parameters_.values().options());
+  norms_ = at::zeros({static_cast<std::int64_t>(fresh_.size())}, parameters_.values().options());
   bad_norms_ = at::zeros_like(norms_);
   norm_ = at::zeros({1}, norms_.options());
   bad_ = at::zeros({1}, norms_.options());
   bad_step_ = at::zeros({1}, doubles);
   if (ranks_) ranks_->broadcast(parameters_.values(), 0);
   parameters_.bump_versions();
+  if (options.compute_type != at::kFloat) parameters_.keep_narrow(options.compute_type);
+  for (const auto& part : parameters_.parts()) {
+    kept_->add(part.parameter,
+               FlatParameters::view_of(part, parameters_.narrow().value_or(parameters_.values())));
+  }
+  kept_->set_current();
+  model_.roformer().set_narrow_weights(kept_);
+}
+
+StepEngine::~StepEngine() { model_.roformer().set_narrow_weights(nullptr); }
+
+/// Where gradients go: what is the first of a step for its parameters is written, what comes then
+/// is added, by one launch after the other where a parameter has several.
+class StepEngine::Gathering {
+ public:
+  explicit Gathering(StepEngine& engine)
+      : engine_(engine), parts_(engine.parameters_.parts()), rounds_(parts_.size(), 0) {}
+
+  /// Of the parameter `part`, or of several from it on that lie end to end.
+  void place(std::size_t part, const at::Tensor& gradient) {
+    const std::int64_t offset = parts_[part].offset;
+    std::size_t end = part;
+    bool fresh = true;
+    for (; end < parts_.size() && parts_[end].offset < offset + gradient.numel(); ++end) {
+      fresh = fresh && engine_.fresh_[end] != 0;
+    }
+    std::size_t round = 0;
+    for (std::size_t i = part; i < end; ++i) {
+      if (!fresh && engine_.fresh_[i] != 0) parts_[i].gradient.zero_();
+      engine_.fresh_[i] = 0;
+      if (!fresh) round = std::max(round, rounds_[i]++);
+    }
+    if (!fresh && added_.size() <= round) added_.resize(round + 1);
+    (fresh ? written_ : added_[round]).push_back({.from = gradient, .offset = offset});
+  }
+  void run() const {
+    const at::Tensor& all = engine_.parameters_.gradients();
+    torch::gather_pieces(all, written_);
+    for (const auto& pieces : added_) torch::gather_pieces(all, pieces, /*adds=*/true);
+  }
+
+ private:
+  StepEngine& engine_;
+  const std::vector<FlatParameters::Part>& parts_;
+  std::vector<std::size_t> rounds_;
+  std::vector<torch::Piece> written_{};
+  std::vector<std::vector<torch::Piece>> added_{};
+};
+
+/// Autograd hands over tensors of its own, and layers those of weights as they computed them.
+void StepEngine::add_gradients(const at::Tensor& loss) {
+  const std::vector<FlatParameters::Part>& parts = parameters_.parts();
+  for (const auto& part : parts) part.parameter.mutable_grad() = at::Tensor();
+  const auto taken = kept_->collect([&] { loss.backward(); });
+  const at::NoGradGuard no_grad;
+  Gathering gathering(*this);
+  const auto* values = parameters_.values().const_data_ptr<float>();
+  for (const NarrowWeights::Gradient& one : taken) {
+    const auto at = std::ranges::find(parts, one.first_parameter.const_data_ptr<float>() - values,
+                                      &FlatParameters::Part::offset);
+    gathering.place(static_cast<std::size_t>(at - parts.begin()), one.gradient);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    at::Tensor& gradient = parts[i].parameter.mutable_grad();
+    if (gradient.defined()) gathering.place(i, gradient);
+    gradient = parts[i].gradient;
+  }
+  gathering.run();
+}
+
+/// Gradients of parameters that nothing came for are 0.
+void StepEngine::finish_gradients() {
+  const std::vector<FlatParameters::Part>& parts = parameters_.parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (fresh_[i] != 0) parts[i].gradient.zero_();
+    fresh_[i] = 1;
+  }
 }
 
 void StepEngine::add_batch(const Inputs& inputs, std::int64_t labels) {
   if (labels == 0) return;
   const at::Tensor loss = model_.forward(inputs).loss;
   const at::Tensor sum = loss.to(at::kFloat) * static_cast<double>(labels);
-  add_gradients(sum, parameters_);
+  add_gradients(sum);
   const at::NoGradGuard no_grad;
   step_sums_.select(0, 0).add_(sum.detach());
   step_sums_.select(0, 1).add_(labels);
@@ -127,8 +194,9 @@ void StepEngine::reduce() {
 void StepEngine::update(std::int64_t step, double learning_rate, bool vote) {
   const at::NoGradGuard no_grad;
   if (vote) step_sums_.select(0, 2).add_(1);
+  finish_gradients();
   reduce();
-  norms_ = at::stack(at::_foreach_norm(gradients_));
+  norms_ = part_norms_.of(parameters_.gradients());
   const at::Tensor labels = step_sums_.narrow(0, 1, 1).clamp_min(1).to(at::kFloat);
   norms_.div_(labels);
   norm_ = at::norm(norms_).view({1});
@@ -141,9 +209,12 @@ void StepEngine::update(std::int64_t step, double learning_rate, bool vote) {
   const at::Tensor divisor =
       clip_norm_ > 0.0 ? labels * (norm_ / clip_norm_).clamp_min(1.0) : labels;
   optimizer_.step(learning_rate, divisor, bad_);
-  if (sharded_) ranks_->gather_parts(parameters_.values());
+  if (sharded_) {
+    ranks_->gather_parts(parameters_.values());
+    if (parameters_.narrow()) parameters_.narrow()->copy_(parameters_.values());
+  }
   parameters_.bump_versions();
-  parameters_.gradients().zero_();
+  kept_->set_current();
   sums_.add_(step_sums_);
   step_sums_.zero_();
 }

@@ -8,15 +8,18 @@
 #include <c10/core/Event.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "roformer/model/mixed.h"
 #include "roformer/model/model.h"
 #include "roformer/train/optimizer.h"
 #include "roformer/train/ranks.h"
 #include "roformer/train/trainer.h"
+#include "rotary/torch_optimizer.h"
 
 namespace rotary::roformer {
 
@@ -52,7 +55,11 @@ class Packet {
 /// the gradient when it is used. Once a loss or gradient was not finite, nothing changes any more.
 class StepEngine {
  public:
+  /// The model's compute type must be the options'.
   StepEngine(ModelImpl& model, const TrainOptions& options, RanksPtr ranks);
+  ~StepEngine();
+  StepEngine(const StepEngine&) = delete;
+  StepEngine& operator=(const StepEngine&) = delete;
 
   /// `labels`: how many the loss is the mean of. Nothing happens where there are none.
   void add_batch(const Inputs& inputs, std::int64_t labels);
@@ -69,6 +76,10 @@ class StepEngine {
   std::pair<at::Tensor, at::Tensor> gather_moments();
 
  private:
+  class Gathering;
+  /// Adds to the gradients of the step.
+  void add_gradients(const at::Tensor& loss);
+  void finish_gradients();
   void reduce();
   at::Tensor figures() const;
   at::Tensor gather(const at::Tensor& part);
@@ -79,7 +90,10 @@ class StepEngine {
   bool sharded_;
   FlatParameters parameters_;
   AdamW optimizer_;
-  std::vector<at::Tensor> gradients_;
+  torch::PartNorms part_norms_;
+  /// For each parameter: nothing was added to its gradient in this step; what is there is old.
+  std::vector<char> fresh_;
+  std::shared_ptr<NarrowWeights> kept_;
   /// [loss, labels, votes], of the step and since the last packet; float64.
   at::Tensor step_sums_;
   at::Tensor sums_;

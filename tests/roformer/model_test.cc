@@ -8,7 +8,9 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
+#include <map>
 #include <set>
 
 #include "roformer/roformer_testing.h"
@@ -168,23 +170,100 @@ TEST(Encoder, OrderMattersWithAnEncodingOnly) {
 
 // ---- Heads --------------------------------------------------------------------------------------
 
-TEST(MaskedLm, LogitsAtLabelsGiveTheSameLossAndGradient) {
+/// Of 3 rows of 10 tokens; the second has no labels.
+Inputs with_labels(LogitsAt where) {
+  at::Tensor labels = at::full({3, 10}, kIgnored, at::kLong);
+  for (const auto& [row, token] :
+       {std::pair(0, 1), std::pair(0, 2), std::pair(0, 9), std::pair(2, 0), std::pair(2, 6)}) {
+    labels[row][token] = 3 * token + row + 1;
+  }
+  return {.ids = ids_of(3, 10), .labels = labels, .logits_at = where};
+}
+
+struct Learned {
+  Output out;
+  std::map<std::string, at::Tensor> gradients;
+};
+Learned learn(const Model& m, const Inputs& inputs) {
+  m->zero_grad();
+  Learned result{m->forward(inputs), {}};
+  result.out.loss.backward();
+  for (const auto& p : m->named_parameters()) {
+    if (p.value().grad().defined()) result.gradients[p.key()] = p.value().grad().clone();
+  }
+  return result;
+}
+
+/// At labels alone, the last layer computes only what is read there; loss and gradients are those
+/// of all of it.
+void expect_same_at_labels(const Model& m, const Inputs& more, double tolerance,
+                           const std::string& name) {
+  Inputs all = with_labels(LogitsAt::kAllTokens);
+  Inputs some = with_labels(LogitsAt::kLabels);
+  for (Inputs* inputs : {&all, &some}) {
+    inputs->mask = more.mask;
+    inputs->cu_seqlens = more.cu_seqlens;
+  }
+  const Learned wanted = learn(m, all);
+  const Learned found = learn(m, some);
+  const at::Tensor places = all.labels->flatten().ne(kIgnored).nonzero().squeeze(1);
+  EXPECT_LE(apart(found.out.logits, wanted.out.logits.flatten(0, 1).index_select(0, places)),
+            20 * tolerance)
+      << name;
+  EXPECT_LE(apart(found.out.loss, wanted.out.loss), tolerance) << name;
+  ASSERT_EQ(found.gradients.size(), wanted.gradients.size()) << name;
+  for (const auto& [key, gradient] : wanted.gradients) {
+    const double scale = gradient.abs().max().item<double>();
+    EXPECT_LE(apart(found.gradients.at(key), gradient), tolerance * (1 + 10 * scale))
+        << name << " " << key;
+  }
+}
+
+TEST(MaskedLm, LogitsAtLabelsGiveTheSameLossAndGradients) {
+  const at::Tensor cuts = at::tensor({0, 4, 12, 14, 30}, at::kInt);  // the third has no labels
+  const at::Tensor mask = at::ones({3, 10}, at::kLong);
+  mask[0].narrow(0, 3, 2).zero_();
+  for (const char* encoding : {"rope", "none", "learned", "rope+alibi"}) {
+    for (const bool turns_values : {false, true}) {
+      Config config = small(Task::kMaskedLm);
+      config.position_encoding = encoding;
+      config.rotary_value = turns_values;
+      const Model m = make(config);
+      expect_same_at_labels(m, {}, 2e-6, encoding);
+      expect_same_at_labels(m, {.cu_seqlens = cuts}, 2e-6, std::string(encoding) + ", packed");
+      expect_same_at_labels(m, {.mask = mask}, 2e-6, std::string(encoding) + ", padded");
+    }
+  }
+}
+
+TEST(MaskedLm, FusedLayersToo) {
+  const at::Tensor cuts = at::tensor({0, 4, 12, 14, 30}, at::kInt);
+  for (const bool checkpointing : {false, true}) {
+    const Model m = make(small(Task::kMaskedLm));
+    m->set_compute_type(at::kBFloat16);
+    m->set_checkpointing(checkpointing);
+    expect_same_at_labels(m, {}, 0.01, "bfloat16");
+    expect_same_at_labels(m, {.cu_seqlens = cuts}, 0.01, "bfloat16, packed");
+  }
+}
+
+TEST(MaskedLm, TheLastLayerIsComputedWhereItIsRead) {
   const Model m = make(small(Task::kMaskedLm));
-  const at::Tensor ids = ids_of(2, 9);
-  at::Tensor labels = at::full({2, 9}, kIgnored, at::kLong);
-  labels[0][1] = 4;
-  labels[1][8] = 9;
-  const auto gradient_of = [&](LogitsAt where) {
-    m->zero_grad();
-    const Output out = m->forward({.ids = ids, .labels = labels, .logits_at = where});
-    out.loss.backward();
-    return std::pair(out, m->roformer().word_embeddings().grad().clone());
+  EXPECT_EQ(m->forward(with_labels(LogitsAt::kLabels)).hidden.sizes(), at::IntArrayRef({5, 32}));
+  // The graph has the rows of what the last norm was computed for.
+  const at::Tensor places = at::tensor({1, 2, 9, 20, 26}, at::kLong);
+  const at::Tensor hidden = m->roformer().forward_at(places, {.ids = ids_of(3, 10)});
+  const at::Tensor all = m->roformer().forward({.ids = ids_of(3, 10)});
+  EXPECT_LE(apart(hidden, all.flatten(0, 1).index_select(0, places)), kRounding);
+  const auto rows_of_norm = [](const at::Tensor& x) {
+    ::torch::autograd::Node* node = x.grad_fn().get();
+    while (node->name().find("LayerNorm") == std::string::npos) {
+      node = node->next_edge(0).function.get();
+    }
+    return node->input_metadata(0).shape_as_dim_vector();
   };
-  const auto [all, all_gradient] = gradient_of(LogitsAt::kAllTokens);
-  const auto [some, some_gradient] = gradient_of(LogitsAt::kLabels);
-  EXPECT_EQ(some.logits.sizes(), at::IntArrayRef({2, 50}));
-  EXPECT_LE(apart(all.loss, some.loss), 1e-6);
-  EXPECT_LE(apart(all_gradient, some_gradient), 1e-5);
+  EXPECT_THAT(rows_of_norm(hidden), testing::ElementsAre(1, 5, 32));
+  EXPECT_THAT(rows_of_norm(all), testing::ElementsAre(3, 10, 32));
 }
 
 TEST(PairMatching, PoolsWhatIsNoPaddingOrTheFirstToken) {
@@ -344,8 +423,15 @@ TEST(SplitHeads, TurnsAndGivesBackAsPartsDo) {
     EXPECT_LE(apart(found[0], right[0]), 1e-6);
     EXPECT_LE(apart(found[1], right[1]), 1e-5);
   }
+  const at::Tensor two = at::randn({1, 7, 2 * 2 * 8});
+  const auto keys =
+      torch::split_heads_(two.clone(), {.heads = 2, .parts = 2, .turned = 1, .rope = rope});
+  ASSERT_EQ(keys.size(), 2u);
+  const std::vector<at::Tensor> whole = two.unflatten(2, {2, 2, 8}).unbind(2);
+  EXPECT_LE(apart(keys[0], torch::rotate(whole[0], rope)[0]), 1e-6);
+  EXPECT_TRUE(at::equal(keys[1], whole[1]));
   EXPECT_THAT(thrown([] { torch::split_heads_(at::zeros({1, 2, 10}), {.heads = 2}); }),
-              testing::HasSubstr("[split_heads] qkv must be [batch, tokens, 3 2 head_dim]"));
+              testing::HasSubstr("[split_heads] product must be [batch, tokens, 3 2 head_dim]"));
 }
 
 TEST(Model, SaysWhichKernelRan) {

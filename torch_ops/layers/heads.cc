@@ -6,13 +6,17 @@
 
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
 
 #include "layers/layers_cuda.h"
 #include "operator.h"
 #include "rotary/rope.h"
 #include "rotary/torch.h"
+#include "rotary/torch_encodings.h"
 #include "rotary/torch_layers.h"
 #include "rotation/kernel_calls.h"
 #include "rotation/rope_cache.h"
@@ -51,16 +55,20 @@ at::Tensor call_row_sums(const at::Tensor& x) {
   return handle.call(x);
 }
 
+/// Whether x [batch, tokens, heads, head_dim] has heads side by side and rows at even steps, in
+/// pieces of 16 bytes.
+[[maybe_unused]] bool is_of_rows(const at::Tensor& x) {
+  const std::int64_t bytes = x.size(2) * x.size(3) * x.element_size();
+  const std::int64_t step = x.stride(1) * x.element_size();
+  return x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(0) == x.size(1) * x.stride(1) &&
+         bytes % 16 == 0 && step % 16 == 0 &&
+         reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
 /// PyTorch's copy of such rows reaches half the speed of memory.
 void copy_heads(const at::Tensor& from, const at::Tensor& to) {
 #ifdef ROTARY_TORCH_CUDA_KERNELS
   const std::int64_t bytes = to.size(2) * to.stride(2) * to.element_size();
-  const auto is_of_rows = [bytes](const at::Tensor& x) {
-    const std::int64_t step = x.stride(1) * x.element_size();
-    return x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(0) == x.size(1) * x.stride(1) &&
-           bytes % 16 == 0 && step % 16 == 0 &&
-           reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
-  };
   if (from.is_cuda() && from.scalar_type() == to.scalar_type() && to.numel() > 0 &&
       is_of_rows(from) && is_of_rows(to)) {
     const c10::OptionalDeviceGuard guard(from.device());
@@ -75,14 +83,79 @@ void copy_heads(const at::Tensor& from, const at::Tensor& to) {
   to.copy_(from);
 }
 
-/// [batch, tokens, 3 heads head_dim] as three of [batch, tokens, heads, head_dim].
-std::vector<at::Tensor> parts_of(const at::Tensor& qkv, std::int64_t heads) {
-  const at::Tensor all = qkv.view({qkv.size(0), qkv.size(1), 3 * heads, -1});
-  return {all.narrow(2, 0, heads), all.narrow(2, heads, heads), all.narrow(2, 2 * heads, heads)};
+/// [batch, tokens, parts heads head_dim] as so many of [batch, tokens, heads, head_dim].
+std::vector<at::Tensor> parts_of(const at::Tensor& product, std::int64_t parts,
+                                 std::int64_t heads) {
+  return product.view({product.size(0), product.size(1), parts * heads, -1}).split(heads, 2);
 }
 
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+
+/// The gradients of the heads as one, and its sums over rows.
+std::pair<at::Tensor, at::Tensor> join_heads(at::TensorList grads, std::size_t turned,
+                                             const TurnTable& table) {
+  const at::Tensor& one = grads[0];
+  const c10::OptionalDeviceGuard guard(one.device());
+  const std::int64_t width = one.size(2) * one.size(3);
+  const auto parts = static_cast<std::int64_t>(grads.size());
+  const at::Tensor joined = at::empty({one.size(0), one.size(1), parts * width}, one.options());
+  const std::int64_t rows = one.size(0) * one.size(1);
+  const at::TensorOptions floats = one.options().dtype(at::kFloat);
+  const at::Tensor sums = at::empty({parts * width}, floats);
+  const at::Tensor partial = at::empty({cuda::join_rows(rows, width), parts * width}, floats);
+  cuda::JoinHeads job{
+      .to = joined.mutable_data_ptr(),
+      .angles = table.angles.const_data_ptr<float>(),
+      .places = table.places ? table.places->const_data_ptr<std::int64_t>() : nullptr,
+      .partial = partial.mutable_data_ptr<float>(),
+      .rows = rows,
+      .tokens = one.size(1),
+      .width = static_cast<int>(width),
+      .head_dim = static_cast<int>(one.size(3)),
+      .parts = static_cast<int>(parts),
+      .turned = static_cast<int>(turned)};
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    job.from[i] = grads[i].const_data_ptr();
+    job.step[i] = grads[i].stride(1);
+  }
+  const auto type = one.scalar_type() == at::kFloat      ? cuda::LayerType::kFloat
+                    : one.scalar_type() == at::kBFloat16 ? cuda::LayerType::kBFloat16
+                                                         : cuda::LayerType::kFloat16;
+  void* stream = stream_of(one).handle;
+  int error = cuda::launch_join_heads(job, type, stream);
+  const int columns = static_cast<int>(parts * width);
+  if (error == 0) {
+    error = cuda::launch_column_sums(partial.const_data_ptr<float>(),
+                                     {.sums = {sums.mutable_data_ptr<float>()}, .width = columns},
+                                     partial.size(0), columns, stream);
+  }
+  TORCH_CHECK(error == 0, "[split_heads] CUDA error ", error);
+  return {joined, sums};
+}
+
+bool can_join_heads(at::TensorList grads) {
+  if (grads.size() > cuda::kMostParts || grads[0].numel() == 0) return false;
+  for (const at::Tensor& x : grads) {
+    const at::ScalarType type = x.scalar_type();
+    if (!x.is_cuda() || !is_of_rows(x) || x.size(3) % 8 != 0 || x.stride(1) % 8 != 0 ||
+        !(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+#else
+
+std::pair<at::Tensor, at::Tensor> join_heads(at::TensorList, std::size_t, const TurnTable&) {
+  return {};
+}
+bool can_join_heads(at::TensorList) { return false; }
+
+#endif
+
 struct SplitHeads : ::torch::autograd::Function<SplitHeads> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
+  static variable_list forward(AutogradContext* context, const at::Tensor& product,
                                const std::optional<at::Tensor>& bias,
                                const SplitHeadsOptions& options) {
     // To autograd the parts are no views: what they are views of is not used again.
@@ -93,13 +166,16 @@ struct SplitHeads : ::torch::autograd::Function<SplitHeads> {
     context->saved_data["turned"] = options.turned;
     context->saved_data["rope"] = options.rope;
     context->saved_data["first"] = where.first.expect_int();
-    context->save_for_backward(
-        {where.positions.value_or(at::Tensor()), where.cu_seqlens.value_or(at::Tensor())});
+    const TurnTable table = options.table.value_or(TurnTable());
+    context->save_for_backward({where.positions.value_or(at::Tensor()),
+                                where.cu_seqlens.value_or(at::Tensor()), table.angles,
+                                table.places.value_or(at::Tensor())});
     if (options.turned > 0) {
-      const at::Tensor all = qkv.view({qkv.size(0), qkv.size(1), 3 * options.heads, -1});
+      const at::Tensor all =
+          product.view({product.size(0), product.size(1), options.parts * options.heads, -1});
       rotate_(all.narrow(2, 0, options.turned * options.heads), options.rope, where);
     }
-    return parts_of(qkv, options.heads);
+    return parts_of(product, options.parts, options.heads);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -107,37 +183,60 @@ struct SplitHeads : ::torch::autograd::Function<SplitHeads> {
     const auto turned = static_cast<std::size_t>(context->saved_data["turned"].toInt());
     Where where{.first = context->saved_data["first"].toInt()};
     const variable_list saved = context->get_saved_variables();
+    const bool has_bias = context->saved_data["bias"].toBool();
+    if (saved[2].defined() && can_join_heads(grads)) {
+      TurnTable table{.angles = saved[2]};
+      if (saved[3].defined()) table.places = saved[3];
+      const auto [joined, sums] = join_heads(grads, turned, table);
+      return {joined, has_bias ? sums : at::Tensor(), at::Tensor()};
+    }
     if (saved[0].defined()) where.positions = saved[0];
     if (saved[1].defined()) where.cu_seqlens = saved[1];
     const at::Tensor& one = grads[0];
-    const at::Tensor dqkv =
-        at::empty({one.size(0), one.size(1), 3 * heads * one.size(3)}, one.options());
-    const std::vector<at::Tensor> parts = parts_of(dqkv, heads);
+    const auto count = static_cast<std::int64_t>(grads.size());
+    const at::Tensor dproduct =
+        at::empty({one.size(0), one.size(1), count * heads * one.size(3)}, one.options());
+    const std::vector<at::Tensor> parts = parts_of(dproduct, count, heads);
     if (turned > 0) {
       adjoint_into(at::TensorList(grads).slice(0, turned), at::TensorList(parts).slice(0, turned),
                    context->saved_data["rope"].toStringRef(), where);
     }
     for (std::size_t i = turned; i < parts.size(); ++i) copy_heads(grads[i], parts[i]);
-    const bool has_bias = context->saved_data["bias"].toBool();
-    return {dqkv, has_bias ? call_row_sums(dqkv) : at::Tensor(), at::Tensor()};
+    return {dproduct, has_bias ? call_row_sums(dproduct) : at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-std::array<at::Tensor, 3> split_heads_(const at::Tensor& qkv, const SplitHeadsOptions& options) {
-  TORCH_CHECK_VALUE(qkv.dim() == 3 && qkv.is_contiguous() && options.heads > 0 &&
-                        qkv.size(2) % (3 * options.heads) == 0,
-                    "[split_heads] qkv must be [batch, tokens, 3 ", options.heads,
-                    " head_dim] without gaps, got ", qkv.sizes());
-  TORCH_CHECK_VALUE(options.turned >= 0 && options.turned <= 3,
-                    "[split_heads] turned must be 0 to 3, got ", options.turned);
+std::optional<TurnTable> turn_table(const std::string& rope, const Where& where,
+                                    std::int64_t tokens, std::int64_t longest,
+                                    const at::Tensor& like) {
+  const HeadLayout& layout = find_rope(rope)->rope().layout();
+  if (layout.pairing != Pairing::kInterleaved || where.positions) return std::nullopt;
+  const at::NoGradGuard no_grad;
+  // Pairs (1, 0) become (cos, sin).
+  const auto floats = like.options().dtype(at::kFloat);
+  const at::Tensor angles = at::zeros({1, longest, 1, layout.head_dim}, floats);
+  angles.view({-1, 2}).select(1, 0).fill_(1);
+  rotate_(angles, rope, {.first = where.first});
+  TurnTable table{.angles = angles.view({longest, layout.head_dim})};
+  if (where.cu_seqlens) table.places = token_positions(where, tokens, like);
+  return table;
+}
+
+std::vector<at::Tensor> split_heads_(const at::Tensor& product, const SplitHeadsOptions& options) {
+  TORCH_CHECK_VALUE(options.parts >= 1 && options.turned >= 0 && options.turned <= options.parts,
+                    "[split_heads] turned must be from 0 to parts, ", options.parts, ", got ",
+                    options.turned);
+  TORCH_CHECK_VALUE(product.dim() == 3 && product.is_contiguous() && options.heads > 0 &&
+                        product.size(2) % (options.parts * options.heads) == 0,
+                    "[split_heads] product must be [batch, tokens, ", options.parts, " ",
+                    options.heads, " head_dim] without gaps, got ", product.sizes());
   TORCH_CHECK_VALUE(
-      !options.bias || (options.bias->dim() == 1 && options.bias->size(0) == qkv.size(2) &&
+      !options.bias || (options.bias->dim() == 1 && options.bias->size(0) == product.size(2) &&
                         options.bias->scalar_type() == at::kFloat),
-      "[split_heads] bias must be [", qkv.size(2), "] of float32");
-  const variable_list parts = SplitHeads::apply(qkv, options.bias, options);
-  return {parts[0], parts[1], parts[2]};
+      "[split_heads] bias must be [", product.size(2), "] of float32");
+  return SplitHeads::apply(product, options.bias, options);
 }
 
 }  // namespace rotary::torch

@@ -69,6 +69,31 @@ constexpr std::int64_t tile_rows(std::int64_t rows, std::int64_t width) {
   return parts_of_rows(rows, most > 1 ? most : 1);
 }
 
+/// Gradients of heads, [rows, width] each, into one of [rows, parts width], the first `turned` of
+/// them turned back: with c and s of a pair, (x, y) becomes (c x + s y, c y - s x).
+constexpr int kMostParts = 3;
+struct JoinHeads {
+  const void* from[kMostParts] = {};  // rows `step` elements apart, a multiple of 8
+  std::int64_t step[kMostParts] = {};
+  void* to = nullptr;
+  const float* angles = nullptr;         // [places, head_dim]: c and s of neighbours
+  const std::int64_t* places = nullptr;  // [rows], or null: row % tokens
+  float* partial = nullptr;              // [join_rows(rows, width), parts width]: parts of the sums
+                                         // over rows
+  std::int64_t rows = 0;
+  std::int64_t tokens = 0;
+  int width = 0;
+  int head_dim = 0;  // a multiple of 8
+  int parts = 0;
+  int turned = 0;
+};
+constexpr std::int64_t kJoinBlocks = 4;
+constexpr std::int64_t join_rows(std::int64_t rows, std::int64_t width) {
+  const std::int64_t most = kJoinBlocks * 132 / tile_columns(width);
+  return parts_of_rows(rows, most > 1 ? most : 1);
+}
+int launch_join_heads(const JoinHeads& job, LayerType type, void* stream);
+
 /// Up to three results of `width` columns each, side by side.
 struct SumsOut {
   float* sums[3] = {};

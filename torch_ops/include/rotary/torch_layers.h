@@ -15,11 +15,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "rotary/torch_where.h"
 
@@ -54,20 +54,37 @@ at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
 /// int64, each a class; NaN where one is not.
 at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
 
+/// How far each token is turned: made once for all layers.
+struct TurnTable {
+  /// [places, head_dim], float32: cos and sin of each pair of neighbours.
+  at::Tensor angles{};
+  /// [tokens], int64: the row of each token; where absent, token t of a sequence has row t.
+  std::optional<at::Tensor> places{};
+};
+/// For rows of `tokens` tokens, in sequences no longer than `longest`, where `like` is. Nothing for
+/// a rope that does not turn neighbours, or positions that are given.
+std::optional<TurnTable> turn_table(const std::string& rope, const Where& where,
+                                    std::int64_t tokens, std::int64_t longest,
+                                    const at::Tensor& like);
+
 struct SplitHeadsOptions {
   std::int64_t heads = 0;
-  /// How many of the three turn, and how: queries, keys, values; as torch_rope.h says.
+  /// Queries, keys and values; or some of them.
+  std::int64_t parts = 3;
+  /// How many of them turn, from the first on, and how: as torch_rope.h says.
   std::int64_t turned = 2;
   std::string rope{};
   Where where{};
-  /// [3 heads head_dim], float32: what was added to the product. Its gradient is found here, where
-  /// the one of the product is in one piece.
+  /// [parts heads head_dim], float32: what was added to the product. Its gradient is found here,
+  /// where the one of the product is in one piece.
   std::optional<at::Tensor> bias{};
+  /// What turn_table() gives for `where`, or nothing: with it the way back is one kernel on CUDA.
+  std::optional<TurnTable> table{};
 };
 
-/// The product of x with the weights of queries, keys and values at once, [batch, tokens, 3 heads
-/// head_dim], to the three of them, [batch, tokens, heads, head_dim]: views of it, turned in place.
-/// So the product must be nobody else's. The three gradients are turned back into one tensor.
-std::array<at::Tensor, 3> split_heads_(const at::Tensor& qkv, const SplitHeadsOptions& options);
+/// The product of x with the weights of queries, keys and values at once, [batch, tokens, parts
+/// heads head_dim], to each of them, [batch, tokens, heads, head_dim]: views of it, turned in
+/// place. So the product must be nobody else's. Their gradients are turned back into one tensor.
+std::vector<at::Tensor> split_heads_(const at::Tensor& product, const SplitHeadsOptions& options);
 
 }  // namespace rotary::torch

@@ -1,0 +1,225 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A training step over flat tensors: kernels on CUDA, PyTorch's operators elsewhere.
+
+#include <ATen/DeviceGuard.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "optimizer/optimizer_cuda.h"
+#include "rotary/torch_optimizer.h"
+#include "rotation/kernel_calls.h"
+
+namespace rotary::torch {
+namespace {
+
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+constexpr bool kHasStepKernels = true;
+#else
+constexpr bool kHasStepKernels = false;
+#endif
+
+bool is_aligned(const at::Tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+void check_flat(const char* name, const char* which, const at::Tensor& x, std::int64_t size) {
+  TORCH_CHECK_VALUE(x.dim() == 1 && x.size(0) == size && x.is_contiguous() && is_aligned(x) &&
+                        x.scalar_type() == at::kFloat,
+                    "[", name, "] ", which, " must be [", size, "] of float32 without gaps, got ",
+                    x.sizes(), " of ", x.scalar_type());
+}
+
+bool is_narrow(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
+
+#ifdef ROTARY_TORCH_CUDA_KERNELS
+
+void check_step(const char* name, int error) {
+  TORCH_CHECK(error == 0, "[", name, "] CUDA error ", error);
+}
+
+cuda::PieceType piece_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat      ? cuda::PieceType::kFloat
+         : x.scalar_type() == at::kBFloat16 ? cuda::PieceType::kBFloat16
+                                            : cuda::PieceType::kFloat16;
+}
+
+void gather_on_device(const at::Tensor& flat, const std::vector<Piece>& pieces, bool adds) {
+  const at::OptionalDeviceGuard guard(flat.device());
+  cuda::Pieces job;
+  job.adds = adds;
+  std::uint32_t blocks = 0;
+  std::vector<at::Tensor> held;  // until they are launched; memory is then reused in order
+  const auto launch = [&] {
+    if (job.pieces > 0) {
+      check_step("gather_pieces", cuda::launch_gather(job, blocks, stream_of(flat).handle));
+    }
+    job.pieces = 0;
+    blocks = 0;
+  };
+  for (const Piece& piece : pieces) {
+    if (piece.from.numel() == 0) continue;
+    const at::Tensor dense = piece.from.contiguous();
+    held.push_back(is_aligned(dense) ? dense : dense.clone());
+    const int n = job.pieces++;
+    job.from[n] = held.back().const_data_ptr();
+    job.to[n] = flat.mutable_data_ptr<float>() + piece.offset;
+    job.count[n] = piece.from.numel();
+    job.type[n] = piece_type(piece.from);
+    job.first_block[n] = blocks;
+    blocks +=
+        static_cast<std::uint32_t>((job.count[n] + cuda::kPieceBlock - 1) / cuda::kPieceBlock);
+    if (job.pieces == cuda::kMostPieces) launch();
+  }
+  launch();
+}
+
+void adamw_on_device(const AdamWState& state, const at::Tensor& gradients,
+                     const at::Tensor& divisor, const at::Tensor& skip, const AdamWRule& rule) {
+  const at::OptionalDeviceGuard guard(state.values.device());
+  const at::Tensor factors = at::empty({2}, state.values.options());
+  cuda::AdamWJob job{.values = state.values.mutable_data_ptr<float>(),
+                     .first = state.first.mutable_data_ptr<float>(),
+                     .second = state.second.mutable_data_ptr<float>(),
+                     .gradients = gradients.const_data_ptr<float>(),
+                     .steps = state.steps.mutable_data_ptr<float>(),
+                     .divisor = divisor.const_data_ptr<float>(),
+                     .skip = skip.const_data_ptr<float>(),
+                     .factors = factors.mutable_data_ptr<float>(),
+                     .size = state.values.size(0),
+                     .num_decaying = rule.num_decaying,
+                     .learning_rate = rule.learning_rate,
+                     .beta1 = rule.beta1,
+                     .beta2 = rule.beta2,
+                     .epsilon = static_cast<float>(rule.epsilon),
+                     .weight_decay = static_cast<float>(rule.weight_decay)};
+  if (state.narrow) {
+    job.narrow = state.narrow->mutable_data_ptr();
+    job.narrow_type = piece_type(*state.narrow);
+  }
+  check_step("adamw", cuda::launch_adamw(job, stream_of(state.values).handle));
+}
+
+at::Tensor norms_on_device(const at::Tensor& flat, const at::Tensor& chunks,
+                           const at::Tensor& first_chunks) {
+  const at::OptionalDeviceGuard guard(flat.device());
+  const at::Tensor sums = at::empty({chunks.size(0)}, flat.options());
+  const at::Tensor norms = at::empty({first_chunks.size(0) - 1}, flat.options());
+  void* stream = stream_of(flat).handle;
+  if (chunks.size(0) > 0) {
+    check_step("PartNorms", cuda::launch_square_sums(
+                                flat.const_data_ptr<float>(), chunks.const_data_ptr<std::int64_t>(),
+                                sums.mutable_data_ptr<float>(), chunks.size(0), stream));
+  }
+  check_step(
+      "PartNorms",
+      cuda::launch_norms(sums.const_data_ptr<float>(), first_chunks.const_data_ptr<std::int64_t>(),
+                         norms.mutable_data_ptr<float>(), norms.size(0), stream));
+  return norms;
+}
+
+#else
+
+void gather_on_device(const at::Tensor&, const std::vector<Piece>&, bool) {}
+void adamw_on_device(const AdamWState&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                     const AdamWRule&) {}
+at::Tensor norms_on_device(const at::Tensor&, const at::Tensor&, const at::Tensor&) { return {}; }
+
+#endif
+
+/// The elements [begin, end) by PyTorch's own.
+void adamw_of_range(const AdamWState& state, const at::Tensor& gradients, const at::Tensor& divisor,
+                    const at::Tensor& skip, const AdamWRule& rule, std::int64_t begin,
+                    std::int64_t end, double decay) {
+  if (begin == end) return;
+  const auto part = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
+  at::_fused_adamw_({part(state.values)}, {part(gradients)}, {part(state.first)},
+                    {part(state.second)}, /*max_exp_avg_sqs=*/{}, {state.steps}, rule.learning_rate,
+                    rule.beta1, rule.beta2, decay, rule.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false, divisor, skip);
+}
+
+}  // namespace
+
+void gather_pieces(const at::Tensor& flat, const std::vector<Piece>& pieces, bool adds) {
+  const at::NoGradGuard no_grad;
+  check_flat("gather_pieces", "flat", flat, flat.numel());
+  for (const Piece& piece : pieces) {
+    const at::ScalarType type = piece.from.scalar_type();
+    TORCH_CHECK_VALUE(
+        (type == at::kFloat || is_narrow(type)) && piece.offset >= 0 && piece.offset % 4 == 0 &&
+            piece.offset + piece.from.numel() <= flat.size(0),
+        "[gather_pieces] a piece must be of float32, bfloat16 or float16 and lie in [0, ",
+        flat.size(0), "), got ", piece.from.numel(), " elements of ", type, " at ", piece.offset);
+  }
+  if (flat.is_cuda() && kHasStepKernels) return gather_on_device(flat, pieces, adds);
+  for (const Piece& piece : pieces) {
+    const at::Tensor to = flat.narrow(0, piece.offset, piece.from.numel()).view(piece.from.sizes());
+    adds ? to.add_(piece.from) : to.copy_(piece.from);
+  }
+}
+
+PartNorms::PartNorms(std::vector<Part> parts, at::Device device) : parts_(std::move(parts)) {
+  std::vector<std::int64_t> chunks;
+  std::vector<std::int64_t> first_chunks = {0};
+  for (const Part& part : parts_) {
+    TORCH_CHECK_VALUE(part.offset >= 0 && part.offset % 4 == 0 && part.size >= 0,
+                      "[PartNorms] a part must begin at a multiple of 4, got ", part.offset);
+    const std::int64_t end = part.offset + part.size;
+    for (std::int64_t first = part.offset; first < end; first += cuda::kNormChunk) {
+      chunks.push_back(first);
+      chunks.push_back(std::min(end, first + cuda::kNormChunk));
+    }
+    first_chunks.push_back(static_cast<std::int64_t>(chunks.size()) / 2);
+  }
+  if (!device.is_cuda()) return;
+  chunks_ = at::tensor(chunks, at::kLong).view({-1, 2}).to(device);
+  first_chunks_ = at::tensor(first_chunks, at::kLong).to(device);
+}
+
+at::Tensor PartNorms::of(const at::Tensor& flat) const {
+  const at::NoGradGuard no_grad;
+  check_flat("PartNorms", "flat", flat, flat.numel());
+  if (flat.is_cuda() && kHasStepKernels) return norms_on_device(flat, chunks_, first_chunks_);
+  std::vector<at::Tensor> views;
+  for (const Part& part : parts_) views.push_back(flat.narrow(0, part.offset, part.size));
+  return at::stack(at::_foreach_norm(views));
+}
+
+void adamw_(const AdamWState& state, const at::Tensor& gradients, const at::Tensor& divisor,
+            const at::Tensor& skip, const AdamWRule& rule) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t size = state.values.numel();
+  check_flat("adamw", "values", state.values, size);
+  check_flat("adamw", "first", state.first, size);
+  check_flat("adamw", "second", state.second, size);
+  check_flat("adamw", "gradients", gradients, size);
+  for (const at::Tensor* one : {&state.steps, &divisor, &skip}) {
+    TORCH_CHECK_VALUE(one->numel() == 1 && one->scalar_type() == at::kFloat &&
+                          one->device() == state.values.device(),
+                      "[adamw] steps, divisor and skip must be [1] of float32 beside the values");
+  }
+  TORCH_CHECK_VALUE(
+      !state.narrow || (state.narrow->numel() == size && state.narrow->is_contiguous() &&
+                        is_narrow(state.narrow->scalar_type())),
+      "[adamw] narrow must be [", size, "] of bfloat16 or float16");
+  TORCH_CHECK_VALUE(size % 4 == 0 && rule.num_decaying % 4 == 0,
+                    "[adamw] sizes must be multiples of 4, got ", size, " and ", rule.num_decaying);
+  if (size == 0) return;
+  if (state.values.is_cuda() && kHasStepKernels) {
+    return adamw_on_device(state, gradients, divisor, skip, rule);
+  }
+  state.steps.add_(1 - skip);
+  const std::int64_t border = std::clamp<std::int64_t>(rule.num_decaying, 0, size);
+  adamw_of_range(state, gradients, divisor, skip, rule, 0, border, rule.weight_decay);
+  adamw_of_range(state, gradients, divisor, skip, rule, border, size, 0.0);
+  if (state.narrow) state.narrow->copy_(state.values);
+}
+
+}  // namespace rotary::torch
