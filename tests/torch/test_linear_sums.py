@@ -25,7 +25,9 @@ def distance(a: Tensor, b: Tensor) -> float:
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
-    "sizes", [(16, 7), (64, 64), (128, 128), (64, 80), (80, 64), (64, 272), (272, 64)], ids=str
+    "sizes",
+    [(16, 7), (64, 64), (128, 128), (64, 80), (80, 64), (256, 64), (64, 272), (272, 64)],
+    ids=str,
 )
 def test_product(sizes: tuple[int, int], direction: str, dtype: torch.dtype, device: str) -> None:
     features, values = sizes
@@ -133,7 +135,7 @@ def test_favor(dtype: torch.dtype, device: str) -> None:
             results, grads = [], []
             for x, y in ((q, k), (q.double(), k.double())):
                 pair = [t.clone().requires_grad_() for t in (x, y)]
-                c, e, dots, _ = OPS.favor(*pair, w, padding)
+                c, e, dots, *_ = OPS.favor(*pair, w, padding)
                 weights = [torch.linspace(0.5, 1, t.numel(), device=device) for t in (c, e, dots)]
                 loss = sum(
                     (t.double().flatten() * g).sum() / (1 + t.detach().double().abs().mean())
@@ -147,10 +149,8 @@ def test_favor(dtype: torch.dtype, device: str) -> None:
                 assert not results[0][1].transpose(1, 2)[~padding].any()
 
 
-def favor_by_hand(
-    q: Tensor, k: Tensor, w: Tensor, seen: Tensor, z: Tensor, interleaved: bool
-) -> tuple[Tensor, ...]:
-    """z: what turns pairs, complex [tokens, features / 2]."""
+def favor_by_hand(q: Tensor, k: Tensor, w: Tensor, seen: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    """z: what turns neighbours, complex [tokens, features / 2]."""
 
     def phi(x: Tensor, stabilised: bool) -> Tensor:
         x = x / x.shape[-1] ** 0.25
@@ -159,9 +159,8 @@ def favor_by_hand(
         return ((h - x.square().sum(-1, keepdim=True) / 2 - c).exp() + 1e-4) / len(w) ** 0.5
 
     def turned(x: Tensor) -> Tensor:
-        pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).mT
-        y = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * z)
-        return (y if interleaved else y.mT).flatten(-2)
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * z).flatten(-2)
 
     c, e = phi(q, True), phi(k, False) * seen[:, None, :, None]
     return turned(c), turned(e), (c * e.cumsum(2)).sum(-1)
@@ -181,14 +180,14 @@ def test_derivatives_of_favor(device: str) -> None:
         return [*results, *first, *second]
 
     z = torch.polar(torch.ones(5, 8), torch.randn(5, 8)).to(device, torch.complex128)
-    for table, interleaved in [(None, False), (z, False), (z, True)]:
+    for table in (None, z):
         turns = None if table is None else torch.view_as_real(table)
-        ours = derivatives(OPS.favor(q, k, w, seen, turns, interleaved)[:3])
+        ours = derivatives(OPS.favor(q, k, w, seen, turns)[:3])
         by = torch.ones_like(z) if table is None else table
-        hand = derivatives(favor_by_hand(q, k, w, seen, by, interleaved))
+        hand = derivatives(favor_by_hand(q, k, w, seen, by))
         for a, b in zip(ours, hand, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
-        torch.library.opcheck(OPS.favor, (q, k, w, seen, turns, interleaved))
+        torch.library.opcheck(OPS.favor, (q, k, w, seen, turns))
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -232,3 +231,20 @@ def test_elu_plus_one(device: str) -> None:
         torch.testing.assert_close(y.double(), expected, rtol=2 * ulp, atol=0)
         (grad,) = torch.autograd.grad(y.sum(), rounded)
         torch.testing.assert_close(grad.double(), expected.clamp_max(1.0), rtol=2 * ulp, atol=0)
+
+
+def test_reciprocals(device: str) -> None:
+    """Kept from 0: with bounds by a share of them, whatever the sign."""
+    sums, bounds = small(3, 7, device=device), small(3, 7, device=device).detach().abs() + 0.5
+    bounds.requires_grad_()
+    plain = OPS.linear_reciprocals(sums)
+    assert torch.equal(plain, 1 / sums.clamp_min(1e-6))
+    for guard in (0.01, 0.5):
+        result = OPS.linear_reciprocals(sums, bounds, guard)
+        least = torch.maximum(sums.abs(), guard * bounds)
+        torch.testing.assert_close(result, 1 / torch.where(sums < 0, -least, least))
+        for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+            assert check(lambda s, b: OPS.linear_reciprocals(s, b, guard), (sums, bounds))  # noqa: B023
+    positive = bounds.detach().requires_grad_()
+    assert torch.autograd.gradcheck(OPS.linear_reciprocals, (positive,))
+    torch.library.opcheck(OPS.linear_reciprocals, (sums, bounds, 0.5))

@@ -24,8 +24,6 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-constexpr double kLeastDenominator = 1e-6;
-
 /// What linear attention sums: with w_ij = one + a_i . b_j and u_ij = one + c_i . e_j
 ///   out_i = sum_j w_ij v_j / sum_j u_ij
 /// Queries a, c are [batch, heads, queries, F]; keys b, e [batch, heads, keys, F].
@@ -83,17 +81,26 @@ at::Tensor table_of(const LinearAttendOptions& o, const at::Tensor& q, bool inte
                      : z.unflatten_symint(-1, {2, pairs}).transpose(-2, -1);
 }
 
+/// Rows i and i + half of them side by side: features whose halves would be turned as pairs are
+/// then turned as neighbours. Products of features know no order.
+at::Tensor halves_as_neighbours(const at::Tensor& projection) {
+  return projection.unflatten_symint(0, {2, projection.sym_size(0) / 2})
+      .transpose(0, 1)
+      .flatten(0, 1);
+}
+
 /// FAVOR+ by one operator, which turns features itself where it can: then a and b are there too.
 void map_by_favor(Terms& t, const at::Tensor& q, const at::Tensor& k,
                   const LinearAttendOptions& o) {
   OptionalTensor table;
-  bool interleaved = false;
+  at::Tensor projection = *o.projection;
   if (o.variant != LinearVariant::kBefore && !o.rope.empty() && favor_turns(q, o)) {
-    interleaved = find_rope(o.rope)->layout().pairing == Pairing::kInterleaved;
+    const bool interleaved = find_rope(o.rope)->layout().pairing == Pairing::kInterleaved;
     table = table_of(o, q, interleaved);
+    if (!interleaved) projection = halves_as_neighbours(projection);
   }
   const at::Tensor keys = with_heads(k, q.sym_size(1));
-  const Favor favor = call_favor({q, keys, *o.projection, o.padding, table, interleaved});
+  const Favor favor = call_favor({q, keys, projection, o.padding, table});
   t.dots = favor.dots;
   t.c = favor.queries;
   t.e = favor.keys;
@@ -182,12 +189,10 @@ at::Tensor reciprocals(const Terms& t, double guard, Direction direction,
   at::Tensor sum = summed && !t.guarded ? t.dots : dots(t.divides_a(), t.divides_b(), direction);
   if (t.one) sum = sum + counts(t, direction);
   if (before) sum = sum + before->divides;
-  if (!t.guarded) return sum.clamp_min(kLeastDenominator).reciprocal();
-  at::Tensor least = summed ? t.dots : dots(t.c, t.e, direction);
-  if (before) least = least + before->guard;
-  least = (guard * least).clamp_min(kLeastDenominator);
-  const at::Tensor signed_least = at::where(sum < 0, -least, least);
-  return at::where(sum.abs() < least, signed_least, sum).reciprocal();
+  if (!t.guarded) return call_linear_reciprocals(sum, std::nullopt, guard);
+  at::Tensor bounds = summed ? t.dots : dots(t.c, t.e, direction);
+  if (before) bounds = bounds + before->guard;
+  return call_linear_reciprocals(sum, bounds, guard);
 }
 
 /// scale_i sum_j v_j.

@@ -69,12 +69,8 @@ struct FavorKernels {
       : q(dense(in.q)),
         k(dense(in.k)),
         weights(in_order(in.projection)),
-        seen(in.seen ? OptionalTensor(in.seen->contiguous()) : std::nullopt) {
-    if (in.table) {
-      table = in.table->to(at::kHalf).contiguous();
-      rope.pairing = in.interleaved ? cuda::FavorPairing::kInterleaved : cuda::FavorPairing::kHalf;
-      rope.table = table.const_data_ptr();
-    }
+        seen(in.seen ? OptionalTensor(in.seen->contiguous()) : std::nullopt),
+        table(in.table ? dense(in.table->to(at::kHalf)) : at::Tensor()) {
     shape.rows = q.size(0) * q.size(1);
     shape.tokens = q.size(2);
     shape.heads = q.size(1);
@@ -91,6 +87,7 @@ struct FavorKernels {
         .permute({0, 2, 1, 3, 5, 6, 4, 7})
         .reshape({16 * blocks, cuda::kFavorHeadDim});
   }
+  const void* turns() const { return table.defined() ? table.const_data_ptr() : nullptr; }
   const bool* padding() const { return seen ? seen->const_data_ptr<bool>() : nullptr; }
   at::Tensor wide(at::IntArrayRef sizes) const {
     return at::empty(sizes, q.options().dtype(at::kFloat));
@@ -98,15 +95,6 @@ struct FavorKernels {
   at::Tensor features() const {
     return at::empty({q.size(0), q.size(1), q.size(2), shape.features}, q.options());
   }
-
-  /// Features turned by the rope (sign 1) or back (-1).
-  void turn(const at::Tensor& x, const at::Tensor& out, float sign) const {
-    cuda::FavorRope by = rope;
-    by.sign = sign;
-    check_launch(
-        cuda::launch_favor_turn(x.const_data_ptr(), out.data_ptr(), by, shape, stream_for(x)));
-  }
-  bool turns() const { return rope.table != nullptr; }
 
   /// Sums before each tile: of the features of keys, or behind it, of those of queries times h.
   at::Tensor prefixes(const float* most, const float* h) const {
@@ -129,8 +117,7 @@ struct FavorKernels {
   at::Tensor k;
   at::Tensor weights;
   OptionalTensor seen;
-  at::Tensor table{};
-  cuda::FavorRope rope{};
+  at::Tensor table;
   cuda::FavorShape shape{};
 };
 
@@ -145,20 +132,18 @@ FavorResults favor_by_kernel(const FavorInputs& in) {
                                            .k = kernels.k.const_data_ptr(),
                                            .weights = kernels.weights.const_data_ptr(),
                                            .padding = kernels.padding(),
+                                           .table = kernels.turns(),
                                            .prefixes = prefixes.const_data_ptr<float>(),
                                            .c = c.data_ptr(),
                                            .e = e.data_ptr(),
                                            .dots = dots.data_ptr<float>(),
                                            .most = most.data_ptr<float>()},
                                           kernels.shape, stream_for(in.q)));
-  if (kernels.turns()) {
-    for (const at::Tensor& x : {c, e}) kernels.turn(x, x, 1.0F);
-  }
-  return {c, e, dots, most};
+  return {c, e, dots, most, prefixes};
 }
 
 FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs& in,
-                                   const at::Tensor& most) {
+                                   const at::Tensor& most, const at::Tensor& sums) {
   const FavorKernels kernels(in);
   const at::Tensor h = g.dots ? g.dots->contiguous() : at::zeros_like(most);
   const at::Tensor stabilisers = most.contiguous();
@@ -166,14 +151,8 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
   const auto run = [&](cuda::FavorSide side, const OptionalTensor& gradient) {
     const bool query = side == cuda::FavorSide::kQuery;
     const at::Tensor& own = query ? kernels.q : kernels.k;
-    const at::Tensor prefixes =
-        query ? kernels.prefixes(nullptr, nullptr) : kernels.prefixes(c, h.const_data_ptr<float>());
-    at::Tensor given = gradient ? dense(*gradient) : at::Tensor();
-    if (given.defined() && kernels.turns()) {
-      const at::Tensor back = at::empty_like(given);
-      kernels.turn(given, back, -1.0F);
-      given = back;
-    }
+    const at::Tensor prefixes = query ? sums : kernels.prefixes(c, h.const_data_ptr<float>());
+    const at::Tensor given = gradient ? dense(*gradient) : at::Tensor();
     at::Tensor out = at::empty_like(own);
     check_launch(
         cuda::launch_favor_backward({.own = own.const_data_ptr(),
@@ -183,6 +162,7 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
                                      .most = c,
                                      .factors = h.const_data_ptr<float>(),
                                      .prefixes = prefixes.const_data_ptr<float>(),
+                                     .table = kernels.turns(),
                                      .g = given.defined() ? given.const_data_ptr() : nullptr,
                                      .out = out.data_ptr()},
                                     side, kernels.shape, stream_for(own)));
@@ -196,7 +176,7 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
 bool has_favor_kernel(const at::Tensor&, const at::Tensor&) { return false; }
 FavorResults favor_by_kernel(const FavorInputs& in) { return favor_by_tensors(in); }
 FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs& in,
-                                   const at::Tensor& most) {
+                                   const at::Tensor& most, const at::Tensor&) {
   return gradients_by_tensors(g, in, most);
 }
 
@@ -205,8 +185,8 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
 // ---- The operators ------------------------------------------------------------------------------
 
 FavorResults favor_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                      const OptionalTensor& seen, const OptionalTensor& table, bool interleaved) {
-  const FavorInputs in{q, k, projection, seen, table, interleaved};
+                      const OptionalTensor& seen, const OptionalTensor& table) {
+  const FavorInputs in{q, k, projection, seen, table};
   check_favor(in);
   const at::OptionalDeviceGuard guard(q.device());
   return has_favor_kernel(q, projection) ? favor_by_kernel(in) : favor_by_tensors(in);
@@ -216,32 +196,33 @@ FavorGradients favor_backward_op(const OptionalTensor& queries, const OptionalTe
                                  const OptionalTensor& dots, const at::Tensor& q,
                                  const at::Tensor& k, const at::Tensor& projection,
                                  const OptionalTensor& seen, const OptionalTensor& table,
-                                 bool interleaved, const at::Tensor& most) {
-  const FavorInputs in{q, k, projection, seen, table, interleaved};
+                                 const at::Tensor& most, const at::Tensor& sums) {
+  const FavorInputs in{q, k, projection, seen, table};
   const FeatureGradients g{queries, keys, dots};
   const at::OptionalDeviceGuard guard(q.device());
-  return has_favor_kernel(q, projection) ? gradients_by_kernel(g, in, most)
+  return has_favor_kernel(q, projection) ? gradients_by_kernel(g, in, most, sums)
                                          : gradients_by_tensors(g, in, most);
 }
 
 FavorResults favor_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                        const OptionalTensor& seen, const OptionalTensor& table, bool interleaved) {
-  check_favor({q, k, projection, seen, table, interleaved});
+                        const OptionalTensor& seen, const OptionalTensor& table) {
+  const FavorInputs in{q, k, projection, seen, table};
+  check_favor(in);
   const auto type = q.scalar_type() == at::kHalf ? at::kFloat : q.scalar_type();
   c10::SymDimVector sizes(q.sym_sizes());
   sizes.back() = projection.sym_size(0);
   const auto features = [&] { return at::empty_symint(sizes, q.options().dtype(type)); };
-  const auto numbers = [&] {
-    return at::empty_symint(q.sym_sizes().slice(0, 3),
-                            q.options().dtype(wide_type(q.scalar_type())));
+  const auto numbers = [&](c10::SymIntArrayRef shape) {
+    return at::empty_symint(shape, q.options().dtype(wide_type(q.scalar_type())));
   };
-  return {features(), features(), numbers(), numbers()};
+  const auto tokens = q.sym_sizes().slice(0, 3);
+  return {features(), features(), numbers(tokens), numbers(tokens), numbers(favor_sums_sizes(in))};
 }
 
 FavorGradients favor_backward_meta(const OptionalTensor&, const OptionalTensor&,
                                    const OptionalTensor&, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
-                                   bool, const at::Tensor&) {
+                                   const at::Tensor&, const at::Tensor&) {
   return {at::empty_symint(q.sym_sizes(), q.options()),
           at::empty_symint(k.sym_sizes(), k.options())};
 }
@@ -250,23 +231,22 @@ FavorResults call_favor_op(const FavorInputs& in) {
   static const auto handle = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("rotary::favor", "")
                                  .typed<decltype(favor_op)>();
-  return handle.call(in.q, in.k, in.projection, in.seen, in.table, in.interleaved);
+  return handle.call(in.q, in.k, in.projection, in.seen, in.table);
 }
 
 FavorGradients call_favor_backward(const FeatureGradients& g, const FavorInputs& in,
-                                   const at::Tensor& most) {
+                                   const at::Tensor& most, const at::Tensor& sums) {
   static const auto handle = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("rotary::favor_backward", "")
                                  .typed<decltype(favor_backward_op)>();
-  return handle.call(g.queries, g.keys, g.dots, in.q, in.k, in.projection, in.seen, in.table,
-                     in.interleaved, most);
+  return handle.call(g.queries, g.keys, g.dots, in.q, in.k, in.projection, in.seen, in.table, most,
+                     sums);
 }
 
 struct FavorNode : ::torch::autograd::Node {
-  Saved tensors{};  // q, k, projection, most
+  Saved tensors{};  // q, k, projection, most, sums
   Saved seen{};     // none or one
   Saved table{};    // none or one
-  bool interleaved = false;
 
   std::string name() const override { return "Rotary_favor_Backward"; }
 
@@ -291,30 +271,30 @@ struct FavorNode : ::torch::autograd::Node {
     const at::Tensor most = tensors.get(3);
     const OptionalTensor keys = seen.maybe();
     const OptionalTensor turns = table.maybe();
-    const FavorInputs in{q, k, projection, keys, turns, interleaved};
+    const FavorInputs in{q, k, projection, keys, turns};
     auto [dq, dk] = at::GradMode::is_enabled() ? gradients_by_tensors(g, in, most)
-                                               : call_favor_backward(g, in, most);
+                                               : call_favor_backward(g, in, most, tensors.get(4));
     return {dq, dk};
   }
 };
 
 FavorResults favor_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& projection,
-                            const OptionalTensor& seen, const OptionalTensor& table,
-                            bool interleaved) {
+                            const OptionalTensor& seen, const OptionalTensor& table) {
   TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(q) && !has_tangent(k),
                               "[linear_attend] has no forward-mode derivative");
   FavorResults out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    out = call_favor_op({q, k, projection, seen, table, interleaved});
+    out = call_favor_op({q, k, projection, seen, table});
   }
   if (::torch::autograd::compute_requires_grad(q, k)) {
     auto node = make_node<FavorNode>();
     node->set_next_edges(::torch::autograd::collect_next_edges(q, k));
-    for (const at::Tensor& x : {q, k, projection, std::get<3>(out)}) node->tensors.add(x);
+    for (const at::Tensor& x : {q, k, projection, std::get<3>(out), std::get<4>(out)}) {
+      node->tensors.add(x);
+    }
     node->seen.add(seen);
     node->table.add(table);
-    node->interleaved = interleaved;
     ::torch::autograd::set_history({std::get<0>(out), std::get<1>(out), std::get<2>(out)}, node);
   }
   return out;
@@ -323,7 +303,7 @@ FavorResults favor_autograd(const at::Tensor& q, const at::Tensor& k, const at::
 }  // namespace
 
 Favor call_favor(const FavorInputs& in) {
-  auto [queries, keys, dots, most] = call_favor_op(in);
+  auto [queries, keys, dots, most, sums] = call_favor_op(in);
   return {queries, keys, dots};
 }
 
@@ -342,13 +322,12 @@ bool favor_turns(const at::Tensor& q, const LinearAttendOptions& o) {
 
 TORCH_LIBRARY_FRAGMENT(rotary, m) {
   m.def(
-      "favor(Tensor q, Tensor k, Tensor projection, Tensor? seen=None, Tensor? table=None, "
-      "bool interleaved=False) -> "
-      "(Tensor, Tensor, Tensor, Tensor)",
+      "favor(Tensor q, Tensor k, Tensor projection, Tensor? seen=None, Tensor? table=None) -> "
+      "(Tensor, Tensor, Tensor, Tensor, Tensor)",
       {at::Tag::pt2_compliant_tag});
   m.def(
       "favor_backward(Tensor? queries, Tensor? keys, Tensor? dots, Tensor q, Tensor k, "
-      "Tensor projection, Tensor? seen, Tensor? table, bool interleaved, Tensor most) -> "
+      "Tensor projection, Tensor? seen, Tensor? table, Tensor most, Tensor sums) -> "
       "(Tensor, Tensor)",
       {at::Tag::pt2_compliant_tag});
 }

@@ -56,14 +56,15 @@ using Features = Tile<T, kTile, kFavorMostFeatures>;
 /// The rows of a tile that a lane has, of [rows, tokens]: two of them.
 struct Two {
   std::int64_t token[2];  // of all rows
+  std::int64_t place[2];  // in its row
   bool inside[2];
 
   __device__ Two(const FavorShape& shape, std::int64_t row, std::int64_t begin, const Lane& at) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const std::int64_t token_of_row = begin + at.row + 8 * i;
-      inside[i] = token_of_row < shape.tokens;
-      token[i] = row * shape.tokens + token_of_row;
+      place[i] = begin + at.row + 8 * i;
+      inside[i] = place[i] < shape.tokens;
+      token[i] = row * shape.tokens + place[i];
     }
   }
   __device__ float read(int i, const float* from) const {
@@ -112,11 +113,8 @@ struct Eight {
   float at[2][4];
 };
 
-/// w_f . x of 16 features and of the 16 behind them, or the same where there are none: two products
-/// at once wait for each other's steps.
-__device__ inline void project(Eight (&out)[2], const Heads& x, Weights& weights, int f,
-                               int blocks) {
-  const int next = f + 1 < blocks ? f + 1 : f;
+/// w_f . x of 16 features and of 16 others: two products at once wait for each other's steps.
+__device__ inline void project(Eight (&out)[2], const Heads& x, Weights& weights, int f, int next) {
   float c[2][2][4] = {};
 #pragma unroll
   for (int k = 0; k < kHead / 16; ++k) {
@@ -139,16 +137,35 @@ __device__ inline void project(Eight (&out)[2], const Heads& x, Weights& weights
   }
 }
 
-/// Calls use(w_f . x, f) for every 16 features.
-template <typename Use>
-__device__ void for_features(const Heads& x, Weights& weights, int blocks, const Use& use) {
+/// Calls use(w_f . x, ask(f), f) for every 16 features f. What is asked for, of memory, is on its
+/// way two of them ahead: at the end once more, for nothing. kEven: `blocks` is.
+template <bool kEven, typename Ask, typename Use>
+__device__ void for_features(const Heads& x, Weights& weights, int blocks, const Ask& ask,
+                             const Use& use) {
+  const auto second = [blocks](int f) { return kEven || f + 1 < blocks ? f + 1 : f; };
+  auto first_asked = ask(0);
+  auto second_asked = ask(second(0));
 #pragma unroll 1
   for (int f = 0; f < blocks; f += 2) {
+    const int ahead = f + 2 < blocks ? f + 2 : f;
+    const auto first_soon = ask(ahead);
+    const auto second_soon = ask(second(ahead));
     Eight products[2];
-    project(products, x, weights, f, blocks);
-    use(products[0], f);
-    if (f + 1 < blocks) use(products[1], f + 1);
+    project(products, x, weights, f, second(f));
+    use(products[0], first_asked, f);
+    if (kEven || f + 1 < blocks) use(products[1], second_asked, f + 1);
+    first_asked = first_soon;
+    second_asked = second_soon;
   }
+}
+
+/// Of nothing in memory.
+struct Nothing {};
+template <bool kEven, typename Use>
+__device__ void for_features(const Heads& x, Weights& weights, int blocks, const Use& use) {
+  for_features<kEven>(
+      x, weights, blocks, [](int) { return Nothing{}; },
+      [&](const Eight& products, Nothing, int f) { use(products, f); });
 }
 
 /// 2^x, to about 2^-22 of it; 0 below 2^-126.
@@ -229,7 +246,50 @@ struct Packed {
   }
 };
 
-/// Features in memory, [rows, tokens, m].
+/// Four neighbours of two rows in memory.
+struct Raw {
+  uint2 at[2];
+
+  __device__ Eight widened() const {
+    Eight x;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float2 low = unpack(at[i].x);
+      const float2 high = unpack(at[i].y);
+      x.at[i][0] = low.x;
+      x.at[i][1] = low.y;
+      x.at[i][2] = high.x;
+      x.at[i][3] = high.y;
+    }
+    return x;
+  }
+};
+
+/// cos and sin of the two pairs that four neighbours are, of two rows.
+struct Angles {
+  uint2 at[2];  // half2 each
+
+  /// x turned, with sign -1 back.
+  __device__ Eight turn(const Eight& x, float sign) const {
+    Eight result;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const std::uint32_t both = pair == 0 ? at[i].x : at[i].y;
+        const float2 c = __half22float2(reinterpret_cast<const __half2&>(both));
+        const float s = sign * c.y;
+        const float a = x.at[i][2 * pair];
+        const float b = x.at[i][2 * pair + 1];
+        result.at[i][2 * pair] = a * c.x - b * s;
+        result.at[i][2 * pair + 1] = a * s + b * c.x;
+      }
+    }
+    return result;
+  }
+};
+
+/// Features in memory, [rows, tokens, m], and what turns them.
 struct Memory {
   const FavorShape& shape;
   const Two& two;
@@ -245,18 +305,25 @@ struct Memory {
       *reinterpret_cast<uint2*>(static_cast<T*>(to) + place(i, f)) = make_uint2(x.a[i], x.a[i + 2]);
     }
   }
-  __device__ Eight load(const void* from, int f) const {
-    Eight x{};
+  __device__ Raw load(const void* from, int f) const {
+    Raw x{};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (from == nullptr || !two.inside[i]) continue;
-      const auto both = *reinterpret_cast<const uint2*>(static_cast<const T*>(from) + place(i, f));
-      const float2 low = unpack(both.x);
-      const float2 high = unpack(both.y);
-      x.at[i][0] = low.x;
-      x.at[i][1] = low.y;
-      x.at[i][2] = high.x;
-      x.at[i][3] = high.y;
+      x.at[i] = *reinterpret_cast<const uint2*>(static_cast<const T*>(from) + place(i, f));
+    }
+    return x;
+  }
+  /// Of table [tokens, m / 2], half2; without one, those that turn nothing.
+  __device__ Angles angles(const void* table, int f) const {
+    constexpr std::uint32_t kNone = 0x00003c00U;  // 1 and 0
+    Angles x;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      x.at[i] = make_uint2(kNone, kNone);
+      if (table == nullptr || !two.inside[i]) continue;
+      const std::int64_t pair = two.place[i] * (shape.features / 2) + 8 * f + first / 2;
+      x.at[i] = *reinterpret_cast<const uint2*>(static_cast<const __half2*>(table) + pair);
     }
     return x;
   }

@@ -19,10 +19,8 @@ struct FavorInputs {
   const at::Tensor& k;
   const at::Tensor& projection;           // [features, head_dim]
   const std::optional<at::Tensor>& seen;  // bool [batch, tokens]: where there is a key
-  /// Of a rope that turns features: cos and sin, [tokens, features / 2, 2]. Pairs are of neighbours
-  /// or of halves.
+  /// Of a rope that turns features, pairs of neighbours: cos and sin, [tokens, features / 2, 2].
   const std::optional<at::Tensor>& table;
-  bool interleaved = false;
 };
 
 /// R phi(q); R phi(k), 0 where there is no key; dots_i = phi(q_i) . sum_{j <= i} phi(k_j), wide.
@@ -38,15 +36,17 @@ Favor call_favor(const FavorInputs& in);
 /// constant frequencies over all features, and there is a kernel.
 bool favor_turns(const at::Tensor& q, const LinearAttendOptions& options);
 
-/// By tensors, all of it differentiable: queries, keys, dots, and the stabiliser of queries
-/// [batch, heads, tokens], wide; the gradients of q and k.
-using FavorResults = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+/// By tensors, all of it differentiable: queries, keys, dots, and for the way back the stabiliser
+/// of queries [batch, heads, tokens], wide, and the sums of keys before each tile of a kernel, 0
+/// where there is none; the gradients of q and k.
+using FavorResults = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using FavorGradients = std::tuple<at::Tensor, at::Tensor>;
 struct FeatureGradients {
   const std::optional<at::Tensor>& queries;
   const std::optional<at::Tensor>& keys;
   const std::optional<at::Tensor>& dots;
 };
+c10::SymDimVector favor_sums_sizes(const FavorInputs& in);
 FavorResults favor_by_tensors(const FavorInputs& in);
 FavorGradients gradients_by_tensors(const FeatureGradients& g, const FavorInputs& in,
                                     const at::Tensor& most);

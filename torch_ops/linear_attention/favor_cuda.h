@@ -31,18 +31,6 @@ struct FavorShape {
   }
 };
 
-enum class FavorPairing { kHalf, kInterleaved };
-
-/// A rope that turns features: half2 (cos, sin) [tokens, m / 2]; sign -1 turns back.
-struct FavorRope {
-  FavorPairing pairing = FavorPairing::kHalf;
-  const void* table = nullptr;
-  float sign = 1.0F;
-};
-/// x [rows, tokens, m] turned; out may be x.
-int launch_favor_turn(const void* x, void* out, const FavorRope& rope, const FavorShape& shape,
-                      void* stream);
-
 /// totals [rows, count, m], in the order of the weights: the sum of features over each tile; those
 /// of queries times `factors` [rows, tokens], with their stabilisers `most`.
 struct FavorTotals {
@@ -61,6 +49,7 @@ struct FavorForward {
   const void* k = nullptr;
   const void* weights = nullptr;
   const bool* padding = nullptr;
+  const void* table = nullptr;      // half2 (cos, sin) [tokens, m / 2] that turns c and e, or null
   const float* prefixes = nullptr;  // [rows, count, m]: sums of e before each tile
   void* c = nullptr;                // [rows, tokens, m]
   void* e = nullptr;
@@ -78,6 +67,7 @@ struct FavorBackward {
   const float* most = nullptr;      // of queries
   const float* factors = nullptr;   // [rows, tokens]: the gradient of dots
   const float* prefixes = nullptr;  // queries: sums of e before each tile; keys: of h c behind it
+  const void* table = nullptr;      // of the forward pass
   const void* g = nullptr;          // [rows, tokens, m]: the gradient of the own features, or null
   void* out = nullptr;
 };

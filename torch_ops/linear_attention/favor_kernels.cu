@@ -17,7 +17,6 @@
 
 #include "linear_attention/favor.cuh"
 #include "linear_attention/favor_cuda.h"
-#include "linear_attention/numbers.cuh"
 #include "linear_attention/tiles.cuh"
 
 namespace rotary::torch::cuda {
@@ -50,6 +49,7 @@ __device__ float sum_of_rows(const Eight& x, const Lane& at) {
   return one + __shfl_xor_sync(0xffffffffU, one, 4);
 }
 
+template <bool kEven>
 __global__ void __launch_bounds__(kThreads)
     favor_totals(const T* x, const T* from, FavorSide side, const bool* padding, const float* most,
                  const float* factors, float* totals, FavorShape shape) {
@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(kThreads)
     const Two two(shape, course.row, std::int64_t{tile} * kTile, at);
     const Heads heads(x, two, at);
     const Map map = map_of(shape, two, heads, side, padding, most, factors);
-    for_features(heads, shared.weights, shape.features / 16, [&](const Eight& products, int f) {
+    const int blocks = shape.features / 16;
+    for_features<kEven>(heads, shared.weights, blocks, [&](const Eight& products, int f) {
       const int place = 16 * f + 4 * at.t + 2 * ((at.lane / 16) % 2) + (at.lane / 8) % 2;
       const float sum = sum_of_rows(map(products), at);
       if ((at.lane & 4) == 0) shared.sums[at.warp][place] = sum;
@@ -84,9 +85,10 @@ struct ForwardMemory {
 };
 
 /// The largest w_f . x' of each row.
+template <bool kEven>
 __device__ void find_most(float (&most)[2], const Heads& x, Weights& weights, int blocks) {
   most[0] = most[1] = __int_as_float(0xff800000);  // -infinity
-  for_features(x, weights, blocks, [&](const Eight& products, int) {
+  for_features<kEven>(x, weights, blocks, [&](const Eight& products, int) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
@@ -96,6 +98,13 @@ __device__ void find_most(float (&most)[2], const Heads& x, Weights& weights, in
   for (float& each : most) each = kShrink * max_of_row(each);
 }
 
+/// What is asked of memory for 16 features.
+struct ForQueries {
+  float4 before;  // the sum of keys
+  Angles angles;
+};
+
+template <bool kEven>
 __global__ void __launch_bounds__(kThreads, 3) favor_forward(FavorForward p, FavorShape shape) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<ForwardMemory*>(memory);
@@ -110,15 +119,17 @@ __global__ void __launch_bounds__(kThreads, 3) favor_forward(FavorForward p, Fav
     {
       const Heads key(static_cast<const T*>(p.k), two, at);
       const Map map = map_of(shape, two, key, FavorSide::kKey, p.padding, nullptr, nullptr);
-      for_features(key, shared.weights, blocks, [&](const Eight& products, int f) {
-        const Packed phi(map(products));
-        phi.put(shared.keys, at, f);
-        memory_of_features.save(p.e, phi, f);
-      });
+      for_features<kEven>(
+          key, shared.weights, blocks, [&](int f) { return memory_of_features.angles(p.table, f); },
+          [&](const Eight& products, const Angles& angles, int f) {
+            const Eight phi = map(products);
+            Packed(phi).put(shared.keys, at, f);
+            memory_of_features.save(p.e, Packed(angles.turn(phi, 1.0F)), f);
+          });
     }
     const Heads query(static_cast<const T*>(p.q), two, at);
     float most[2];
-    find_most(most, query, shared.weights, blocks);
+    find_most<kEven>(most, query, shared.weights, blocks);
     Map map;
     for (int i = 0; i < 2; ++i) map.set(i, shape, query, most[i], 1.0F);
     __syncthreads();
@@ -126,24 +137,30 @@ __global__ void __launch_bounds__(kThreads, 3) favor_forward(FavorForward p, Fav
     Rows<kTile> scores;
     scores.clear();
     float dots[2] = {};
-    for_features(query, shared.weights, blocks, [&](const Eight& products, int f) {
-      const Eight phi = map(products);
-      const float4 before = *reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t);
+    for_features<kEven>(
+        query, shared.weights, blocks,
+        [&](int f) {
+          return ForQueries{*reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t),
+                            memory_of_features.angles(p.table, f)};
+        },
+        [&](const Eight& products, const ForQueries& asked, int f) {
+          const Eight phi = map(products);
+          const float4& before = asked.before;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float(&x)[4] = phi.at[i];
-        dots[i] += x[0] * before.x + x[1] * before.y + x[2] * before.z + x[3] * before.w;
-      }
-      const Packed left(phi);
-      memory_of_features.save(p.c, left, f);
+          for (int i = 0; i < 2; ++i) {
+            const float(&x)[4] = phi.at[i];
+            dots[i] += x[0] * before.x + x[1] * before.y + x[2] * before.z + x[3] * before.w;
+          }
+          memory_of_features.save(p.c, Packed(asked.angles.turn(phi, 1.0F)), f);
+          const Packed left(phi);
 #pragma unroll
-      for (int j = 0; j < kTile / 16; ++j) {
-        if (j > at.warp) break;
-        std::uint32_t b[4];
-        shared.keys.right_transposed(b, 16 * f, 16 * j);
-        scores.add<T>(j, left.a, b);
-      }
-    });
+          for (int j = 0; j < kTile / 16; ++j) {
+            if (j > at.warp) break;
+            std::uint32_t b[4];
+            shared.keys.right_transposed(b, 16 * f, 16 * j);
+            scores.add<T>(j, left.a, b);
+          }
+        });
 #pragma unroll
     for (int j = 0; j < kTile / 8; ++j) {
 #pragma unroll
@@ -170,11 +187,17 @@ struct BackwardMemory {
   Features others;
 };
 
+struct ForGradients {
+  float4 before;
+  Raw g;
+  Angles angles;
+};
+
 /// Of 16 tokens, own, and the 64 of their tile, others. With g the gradient of the own features and
 /// h that of dots:
 ///   queries  d_i = g_i + h_i sum_{j <= i} e_j        keys  d_j = g_j + sum_{i >= j} h_i c_i
 ///   t_f = d_f exp(..)_f / sqrt(m)                    dx' = sum_f t_f (w_f - x')
-template <FavorSide kSide>
+template <FavorSide kSide, bool kEven>
 __global__ void __launch_bounds__(kThreads, 3) favor_backward(FavorBackward p, FavorShape shape) {
   constexpr bool kQuery = kSide == FavorSide::kQuery;
   constexpr FavorSide kOther = kQuery ? FavorSide::kKey : FavorSide::kQuery;
@@ -200,7 +223,7 @@ __global__ void __launch_bounds__(kThreads, 3) favor_backward(FavorBackward p, F
     {
       const Heads other(static_cast<const T*>(p.other), two, at);
       const Map map = map_of(shape, two, other, kOther, p.padding, p.most, p.factors);
-      for_features(other, shared.weights, blocks, [&](const Eight& products, int f) {
+      for_features<kEven>(other, shared.weights, blocks, [&](const Eight& products, int f) {
         Packed(map(products)).put(shared.others, at, f);
       });
     }
@@ -220,41 +243,48 @@ __global__ void __launch_bounds__(kThreads, 3) favor_backward(FavorBackward p, F
     Rows<kHead> out;
     out.clear();
     float sums[2] = {};
-    for_features(own, shared.weights, blocks, [&](const Eight& products, int f) {
-      const Eight g = memory_of_features.load(p.g, f);
-      const float4 before = *reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t);
-      float sum[2][4] = {{before.x, before.y, before.x, before.y},
-                         {before.z, before.w, before.z, before.w}};
+    for_features<kEven>(
+        own, shared.weights, blocks,
+        [&](int f) {
+          return ForGradients{*reinterpret_cast<const float4*>(prefix + 16 * f + 4 * at.t),
+                              memory_of_features.load(p.g, f),
+                              memory_of_features.angles(p.table, f)};
+        },
+        [&](const Eight& products, const ForGradients& asked, int f) {
+          const Eight g = asked.angles.turn(asked.g.widened(), -1.0F);
+          const float4& before = asked.before;
+          float sum[2][4] = {{before.x, before.y, before.x, before.y},
+                             {before.z, before.w, before.z, before.w}};
 #pragma unroll
-      for (int k = 0; k < kTile / 16; ++k) {
-        if (kQuery ? k > at.warp : k < at.warp) continue;
-        std::uint32_t b[4];
-        shared.others.right(b, 16 * k, 16 * f);
-        if (k == at.warp) {
-          multiply<T>(sum[0], triangle, b[0], b[1]);
-          multiply<T>(sum[1], triangle, b[2], b[3]);
-        } else {
-          multiply<T>(sum[0], ones, b[0], b[1]);
-          multiply<T>(sum[1], ones, b[2], b[3]);
-        }
-      }
-      Eight t = map.exponentials(products);
+          for (int k = 0; k < kTile / 16; ++k) {
+            if (kQuery ? k > at.warp : k < at.warp) continue;
+            std::uint32_t b[4];
+            shared.others.right(b, 16 * k, 16 * f);
+            if (k == at.warp) {
+              multiply<T>(sum[0], triangle, b[0], b[1]);
+              multiply<T>(sum[1], triangle, b[2], b[3]);
+            } else {
+              multiply<T>(sum[0], ones, b[0], b[1]);
+              multiply<T>(sum[1], ones, b[2], b[3]);
+            }
+          }
+          Eight t = map.exponentials(products);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+          for (int i = 0; i < 2; ++i) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          t.at[i][e] *= fmaf(factor[i], sum[e / 2][2 * i + e % 2], g.at[i][e]);
-          sums[i] += t.at[i][e];
-        }
-      }
-      const Packed left(t);
+            for (int e = 0; e < 4; ++e) {
+              t.at[i][e] *= fmaf(factor[i], sum[e / 2][2 * i + e % 2], g.at[i][e]);
+              sums[i] += t.at[i][e];
+            }
+          }
+          const Packed left(t);
 #pragma unroll
-      for (int j = 0; j < kHead / 16; ++j) {
-        std::uint32_t b[4];
-        shared.weights.right(b, 16 * f, 16 * j);
-        out.add<T>(j, left.a, b);
-      }
-    });
+          for (int j = 0; j < kHead / 16; ++j) {
+            std::uint32_t b[4];
+            shared.weights.right(b, 16 * f, 16 * j);
+            out.add<T>(j, left.a, b);
+          }
+        });
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float all = kShrink * sum_of_row(sums[i]);
@@ -275,46 +305,6 @@ __global__ void __launch_bounds__(kThreads, 3) favor_backward(FavorBackward p, F
   }
 }
 
-// ---- Rotation -----------------------------------------------------------------------------------
-
-constexpr int kTurnedTokens = 16;  // of a block
-
-/// A thread has 16 bytes of the first half of a row and 16 of the second: whole pairs of either
-/// pairing.
-__global__ void favor_turn(const T* x, T* out, FavorRope rope, FavorShape shape) {
-  const auto token = static_cast<std::int64_t>(blockIdx.y) * kTurnedTokens + threadIdx.y;
-  if (token >= shape.tokens) return;
-  const int half = shape.features / 2;
-  const auto pack = static_cast<int>(threadIdx.x);
-  const std::int64_t at = (blockIdx.x * shape.tokens + token) * shape.features + 8 * pack;
-  const auto* z = static_cast<const __half2*>(rope.table) + token * half;
-  auto low = load_pack<8>(x + at);
-  auto high = load_pack<8>(x + at + half);
-  const auto turn = [&](T& a, T& b, __half2 by) {
-    const float2 c = __half22float2(by);
-    const float s = rope.sign * c.y;
-    const float first = widen(a);
-    const float second = widen(b);
-    store(&a, first * c.x - second * s);
-    store(&b, first * s + second * c.x);
-  };
-  if (rope.pairing == FavorPairing::kHalf) {
-    const auto by = load_pack<8>(z + 8 * pack);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) turn(low.at[i], high.at[i], by.at[i]);
-  } else {
-    const auto by = load_pack<4>(z + 4 * pack);
-    const auto behind = load_pack<4>(z + half / 2 + 4 * pack);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      turn(low.at[2 * i], low.at[2 * i + 1], by.at[i]);
-      turn(high.at[2 * i], high.at[2 * i + 1], behind.at[i]);
-    }
-  }
-  store_pack(out + at, low);
-  store_pack(out + at + half, high);
-}
-
 template <typename Memory, typename Kernel, typename... Arguments>
 int launch(Kernel kernel, const FavorShape& shape, void* stream, const Arguments&... arguments) {
   const cudaError_t error = cudaFuncSetAttribute(
@@ -326,33 +316,30 @@ int launch(Kernel kernel, const FavorShape& shape, void* stream, const Arguments
   return cudaGetLastError();
 }
 
+bool is_even(const FavorShape& shape) { return shape.features % 32 == 0; }
+
 }  // namespace
 
 int launch_favor_totals(const FavorTotals& p, const FavorShape& shape, void* stream) {
-  return launch<TotalsMemory>(favor_totals, shape, stream, static_cast<const T*>(p.x),
-                              static_cast<const T*>(p.weights), p.side, p.padding, p.most,
-                              p.factors, p.totals);
-}
-
-int launch_favor_turn(const void* x, void* out, const FavorRope& rope, const FavorShape& shape,
-                      void* stream) {
-  const dim3 blocks(static_cast<unsigned>(shape.rows),
-                    static_cast<unsigned>((shape.tokens + kTurnedTokens - 1) / kTurnedTokens));
-  const dim3 threads(static_cast<unsigned>(shape.features / 16), kTurnedTokens);
-  favor_turn<<<blocks, threads, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(x), static_cast<T*>(out), rope, shape);
-  return cudaGetLastError();
+  return launch<TotalsMemory>(is_even(shape) ? favor_totals<true> : favor_totals<false>, shape,
+                              stream, static_cast<const T*>(p.x), static_cast<const T*>(p.weights),
+                              p.side, p.padding, p.most, p.factors, p.totals);
 }
 
 int launch_favor_forward(const FavorForward& p, const FavorShape& shape, void* stream) {
-  return launch<ForwardMemory>(favor_forward, shape, stream, p);
+  return launch<ForwardMemory>(is_even(shape) ? favor_forward<true> : favor_forward<false>, shape,
+                               stream, p);
 }
 
 int launch_favor_backward(const FavorBackward& p, FavorSide side, const FavorShape& shape,
                           void* stream) {
-  return side == FavorSide::kQuery
-             ? launch<BackwardMemory>(favor_backward<FavorSide::kQuery>, shape, stream, p)
-             : launch<BackwardMemory>(favor_backward<FavorSide::kKey>, shape, stream, p);
+  const auto kernel_of = [&](auto even, auto odd) { return is_even(shape) ? even : odd; };
+  constexpr auto kQuery = FavorSide::kQuery;
+  constexpr auto kKey = FavorSide::kKey;
+  const auto kernel = side == kQuery
+                          ? kernel_of(favor_backward<kQuery, true>, favor_backward<kQuery, false>)
+                          : kernel_of(favor_backward<kKey, true>, favor_backward<kKey, false>);
+  return launch<BackwardMemory>(kernel, shape, stream, p);
 }
 
 }  // namespace rotary::torch::cuda

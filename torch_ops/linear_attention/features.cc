@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "linear_attention/favor.h"
+#include "linear_attention/favor_cuda.h"
 #include "linear_attention/rows.h"
 #include "linear_attention/sums.h"
 
@@ -75,15 +76,12 @@ at::Tensor through_features(const at::Tensor& g, const Projected& p, const Optio
 /// Pairs times cos + i sin, or times its conjugate.
 at::Tensor turned_features(const at::Tensor& x, const FavorInputs& in, double sign) {
   if (!in.table.has_value()) return x;
-  const std::int64_t dim = in.interleaved ? -1 : -2;
-  const c10::SymInt pairs = x.sym_size(-1) / 2;
-  const at::Tensor both =
-      in.interleaved ? x.unflatten_symint(-1, {pairs, 2}) : x.unflatten_symint(-1, {2, pairs});
+  const at::Tensor both = x.unflatten_symint(-1, {x.sym_size(-1) / 2, 2});
   const at::Tensor cos = in.table->select(-1, 0).to(x.scalar_type());
   const at::Tensor sin = in.table->select(-1, 1).to(x.scalar_type()) * sign;
-  const at::Tensor a = both.select(dim, 0);
-  const at::Tensor b = both.select(dim, 1);
-  return at::stack({a * cos - b * sin, a * sin + b * cos}, dim).flatten(-2);
+  const at::Tensor a = both.select(-1, 0);
+  const at::Tensor b = both.select(-1, 1);
+  return at::stack({a * cos - b * sin, a * sin + b * cos}, -1).flatten(-2);
 }
 
 }  // namespace
@@ -100,6 +98,11 @@ at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions
   return favor_features(x, side, options);
 }
 
+c10::SymDimVector favor_sums_sizes(const FavorInputs& in) {
+  const c10::SymInt tiles = (in.q.sym_size(2) + cuda::kFavorTile - 1) / cuda::kFavorTile;
+  return {in.q.sym_size(0) * in.q.sym_size(1), tiles, in.projection.sym_size(0)};
+}
+
 FavorResults favor_by_tensors(const FavorInputs& in) {
   const at::ScalarType type = in.q.scalar_type();
   const Projected queries(in.q, in.projection);
@@ -108,7 +111,8 @@ FavorResults favor_by_tensors(const FavorInputs& in) {
   const at::Tensor e =
       masked_features(Projected(in.k, in.projection).features(std::nullopt, type), in.seen);
   return {turned_features(c, in, 1.0), turned_features(e, in, 1.0),
-          call_linear_dot(c, e, Direction::kCausal), most.squeeze(-1)};
+          call_linear_dot(c, e, Direction::kCausal), most.squeeze(-1),
+          at::zeros_symint(favor_sums_sizes(in), most.options())};
 }
 
 FavorGradients gradients_by_tensors(const FeatureGradients& g, const FavorInputs& in,
@@ -151,8 +155,9 @@ at::Tensor orthogonal_features(std::int64_t features, std::int64_t head_dim,
 }
 
 std::int64_t default_features(std::int64_t head_dim) {
+  constexpr std::int64_t kStep = 64;
   const double wanted = static_cast<double>(head_dim) * std::log(static_cast<double>(head_dim));
-  return std::max<std::int64_t>(16, 16 * static_cast<std::int64_t>(std::ceil(wanted / 16.0)));
+  return kStep * std::max<std::int64_t>(1, std::llround(wanted / kStep));
 }
 
 }  // namespace rotary::torch

@@ -15,11 +15,14 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "linear_attention/states.cuh"
 #include "linear_attention/sums_cuda.h"
 #include "linear_attention/tiles.cuh"
 
 namespace rotary::torch::cuda {
 namespace {
+
+constexpr int D = 64;
 
 /// D features and D values of all, or those that are left of them.
 struct Slice {
@@ -41,7 +44,7 @@ struct Slice {
   __device__ int at(int row, int column) const { return (feature + row) * values + value + column; }
 };
 
-template <typename T, int D>
+template <typename T>
 struct Work {
   static constexpr int kSteps = D / 16;
   int warp = static_cast<int>(threadIdx.x) / 32;
@@ -125,21 +128,22 @@ struct Work {
     }
   }
 
-  /// The part of a state that `slice` has.
-  __device__ void load(Rows<D>& rows, const float* from, const Slice& slice) {
+  /// The part of the states before that `slice` has.
+  __device__ void load(Rows<D>& rows, const StatesBefore& before, const Slice& slice) {
+    rows.clear();
+    for (std::int64_t i = before.begin; i < before.end; ++i) {
+      const float* from = before.states + i * before.size;
 #pragma unroll
-    for (int j = 0; j < D / 8; ++j) {
-      const int at = 8 * j + column;
-      float2 upper{};
-      float2 lower{};
-      if (at < slice.columns && row < slice.rows) {
-        upper = *reinterpret_cast<const float2*>(from + slice.at(row, at));
-        lower = *reinterpret_cast<const float2*>(from + slice.at(row + 8, at));
+      for (int j = 0; j < D / 8; ++j) {
+        const int at = 8 * j + column;
+        if (at >= slice.columns || row >= slice.rows) continue;
+        const float2 upper = *reinterpret_cast<const float2*>(from + slice.at(row, at));
+        const float2 lower = *reinterpret_cast<const float2*>(from + slice.at(row + 8, at));
+        rows.c[j][0] += upper.x;
+        rows.c[j][1] += upper.y;
+        rows.c[j][2] += lower.x;
+        rows.c[j][3] += lower.y;
       }
-      rows.c[j][0] = upper.x;
-      rows.c[j][1] = upper.y;
-      rows.c[j][2] = lower.x;
-      rows.c[j][3] = lower.y;
     }
   }
 
@@ -191,18 +195,18 @@ struct Course {
   }
 };
 
-template <typename T, int D>
+template <typename T>
 struct StatesMemory {
   Tile<T, D, D> y[2];
   Tile<T, D, D> w[2];
 };
 
-template <typename T, int D>
+template <typename T>
 __global__ void __launch_bounds__(2 * D)
     product_states(const T* y, const T* w, float* states, Segments segments, Widths widths,
                    std::int64_t count, int slices) {
   extern __shared__ __align__(128) unsigned char memory[];
-  auto& shared = *reinterpret_cast<StatesMemory<T, D>*>(memory);
+  auto& shared = *reinterpret_cast<StatesMemory<T>*>(memory);
   const Course course(segments, count, slices, D);
   const Slice slice(widths, static_cast<int>(blockIdx.x) % slices, D);
   const std::int64_t tokens = segments.tokens;
@@ -215,7 +219,7 @@ __global__ void __launch_bounds__(2 * D)
     shared.w[i % 2].template fetch<2 * D>(ws, course.token(i, D));
     end_of_group();
   };
-  Work<T, D> work;
+  Work<T> work;
   Rows<D> state;
   state.clear();
   fetch(0);
@@ -238,24 +242,23 @@ __global__ void __launch_bounds__(2 * D)
   work.save(state, states + course.segment * widths.features * widths.values, slice);
 }
 
-/// Two sets of tiles where they fit, so that the next are on their way while one is worked on.
-template <typename T, int D>
+/// Two sets of tiles, so that the next are on their way while one is worked on.
+template <typename T>
 struct ProductMemory {
-  static constexpr int kSets = D <= 64 ? 2 : 1;
-  Tile<T, D, D> x[kSets];
-  Tile<T, D, D> y[kSets];
-  Tile<T, D, D> w[kSets];
+  Tile<T, D, D> x[2];
+  Tile<T, D, D> y[2];
+  Tile<T, D, D> w[2];
   Tile<T, D, D> state;
 };
 
-template <typename T, int D>
-__global__ void __launch_bounds__(2 * D)
+constexpr int kBlocks = 3;  // of a multiprocessor
+
+template <typename T>
+__global__ void __launch_bounds__(2 * D, kBlocks)
     product(const T* x, const T* y, const T* w, const float* scale, const float* states, T* out,
             Segments segments, Widths widths, std::int64_t count, int slices) {
   extern __shared__ __align__(128) unsigned char memory[];
-  using Memory = ProductMemory<T, D>;
-  constexpr int kSets = Memory::kSets;
-  auto& shared = *reinterpret_cast<Memory*>(memory);
+  auto& shared = *reinterpret_cast<ProductMemory<T>*>(memory);
   const Course course(segments, count, slices, D);
   const Slice slice(widths, static_cast<int>(blockIdx.x) % slices, D);
   const std::int64_t tokens = segments.tokens;
@@ -266,40 +269,33 @@ __global__ void __launch_bounds__(2 * D)
   const Source<T> ws{w + values, tokens, widths.values, slice.columns};
   const auto fetch = [&](int i) {
     const std::int64_t token = course.token(i, D);
-    shared.x[i % kSets].template fetch<2 * D>(xs, token);
-    shared.y[i % kSets].template fetch<2 * D>(ys, token);
-    shared.w[i % kSets].template fetch<2 * D>(ws, token);
+    shared.x[i % 2].template fetch<2 * D>(xs, token);
+    shared.y[i % 2].template fetch<2 * D>(ys, token);
+    shared.w[i % 2].template fetch<2 * D>(ws, token);
     end_of_group();
   };
-  Work<T, D> work;
+  Work<T> work;
   Rows<D> state;
-  if (states == nullptr) {
-    state.clear();
-  } else {
-    work.load(state, states + course.segment * D * widths.values, slice);
-  }
-  if (kSets == 2) fetch(0);
+  work.load(state, StatesBefore(states, segments, count, course.segment, widths), slice);
+  fetch(0);
   for (int i = 0; i < course.tiles; ++i) {
     __syncthreads();  // everybody has done with the tiles before
-    if (kSets == 1) fetch(i);
     work.put(shared.state, state, 1.0F, 1.0F);
-    if (kSets == 2 && i + 1 < course.tiles) {
+    if (i + 1 < course.tiles) {
       fetch(i + 1);
       wait_for_groups<1>();
     } else {
       wait_for_groups<0>();
     }
     __syncthreads();
-    Tile<T, D, D>& tile = shared.x[i % kSets];
+    Tile<T, D, D>& tile = shared.x[i % 2];
     Rows<D> s;
-    work.scores(s, tile, shared.y[i % kSets], segments.reverse);
+    work.scores(s, tile, shared.y[i % 2], segments.reverse);
     Rows<D> result;
     const auto multiply_values = [&](auto whole) {
       constexpr bool kWhole = decltype(whole)::value;
-      work.template outputs<kWhole>(result, s, tile, shared.w[i % kSets], shared.state,
-                                    slice.columns);
-      work.template add_state<kWhole>(state, shared.y[i % kSets], shared.w[i % kSets],
-                                      slice.columns);
+      work.template outputs<kWhole>(result, s, tile, shared.w[i % 2], shared.state, slice.columns);
+      work.template add_state<kWhole>(state, shared.y[i % 2], shared.w[i % 2], slice.columns);
     };
     if (slice.columns >= D) {
       multiply_values(std::true_type{});
@@ -317,36 +313,44 @@ __global__ void __launch_bounds__(2 * D)
   }
 }
 
+int attribute_of_gpu(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, which, device);
+  return value;
+}
+
 /// How many blocks share a segment.
 int slices_of(const Widths& widths, int width) {
   return ((widths.features + width - 1) / width) * ((widths.values + width - 1) / width);
 }
 
-template <typename T, int D>
+template <typename T>
 int launch_states(const void* y, const void* w, float* states, const Segments& s,
                   const Widths& widths, void* stream) {
-  constexpr int kBytes = sizeof(StatesMemory<T, D>);
-  const cudaError_t error = cudaFuncSetAttribute(
-      product_states<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  constexpr int kBytes = sizeof(StatesMemory<T>);
+  const cudaError_t error =
+      cudaFuncSetAttribute(product_states<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
   const int slices = slices_of(widths, D);
-  product_states<T, D><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
-                         static_cast<cudaStream_t>(stream)>>>(
+  product_states<T><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
+                      static_cast<cudaStream_t>(stream)>>>(
       static_cast<const T*>(y), static_cast<const T*>(w), states, s, widths, s.count(), slices);
   return cudaGetLastError();
 }
 
-template <typename T, int D>
+template <typename T>
 int launch_products(const void* x, const void* y, const void* w, const float* scale,
                     const float* states, void* out, const Segments& s, const Widths& widths,
                     void* stream) {
-  constexpr int kBytes = sizeof(ProductMemory<T, D>);
+  constexpr int kBytes = sizeof(ProductMemory<T>);
   const cudaError_t error =
-      cudaFuncSetAttribute(product<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+      cudaFuncSetAttribute(product<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
   const int slices = slices_of(widths, D);
-  product<T, D><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
-                  static_cast<cudaStream_t>(stream)>>>(
+  product<T><<<static_cast<unsigned>(s.rows * s.count() * slices), 2 * D, kBytes,
+               static_cast<cudaStream_t>(stream)>>>(
       static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(w), scale, states,
       static_cast<T*>(out), s, widths, s.count(), slices);
   return cudaGetLastError();
@@ -356,27 +360,33 @@ int launch_products(const void* x, const void* y, const void* w, const float* sc
 
 int launch_product_states(const void* y, const void* w, float* states, Type type, const Segments& s,
                           const Widths& widths, void* stream) {
-  const bool wide = widths.features == 128 && widths.values == 128;
-  if (type == Type::kBFloat16) {
-    return wide ? launch_states<__nv_bfloat16, 128>(y, w, states, s, widths, stream)
-                : launch_states<__nv_bfloat16, 64>(y, w, states, s, widths, stream);
+  return type == Type::kBFloat16 ? launch_states<__nv_bfloat16>(y, w, states, s, widths, stream)
+                                 : launch_states<__half>(y, w, states, s, widths, stream);
+}
+
+Product product_of(const Widths& widths) {
+  constexpr int kMost = 256;
+  if (widths.features == D && widths.values == D) return Product::kSmall;
+  const int room = attribute_of_gpu(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  if (widths.features <= kMost && widths.values <= kMost && bytes_of_large(widths) <= room) {
+    return Product::kLarge;
   }
-  return wide ? launch_states<__half, 128>(y, w, states, s, widths, stream)
-              : launch_states<__half, 64>(y, w, states, s, widths, stream);
+  if (widths.features == D) return Product::kSmall;
+  return widths.values == D && bytes_of_wide() <= room ? Product::kWide : Product::kNone;
+}
+
+double segments_at_once(Product product, const Widths& widths) {
+  const int multiprocessors = attribute_of_gpu(cudaDevAttrMultiProcessorCount);
+  if (product == Product::kLarge) return multiprocessors;
+  return static_cast<double>(multiprocessors * kBlocks) / slices_of(widths, D);
 }
 
 int launch_product(const void* x, const void* y, const void* w, const float* scale,
                    const float* states, void* out, Type type, const Segments& s,
                    const Widths& widths, void* stream) {
-  if (type == Type::kBFloat16) {
-    return widths.features == 64
-               ? launch_products<__nv_bfloat16, 64>(x, y, w, scale, states, out, s, widths, stream)
-               : launch_products<__nv_bfloat16, 128>(x, y, w, scale, states, out, s, widths,
-                                                     stream);
-  }
-  return widths.features == 64
-             ? launch_products<__half, 64>(x, y, w, scale, states, out, s, widths, stream)
-             : launch_products<__half, 128>(x, y, w, scale, states, out, s, widths, stream);
+  return type == Type::kBFloat16
+             ? launch_products<__nv_bfloat16>(x, y, w, scale, states, out, s, widths, stream)
+             : launch_products<__half>(x, y, w, scale, states, out, s, widths, stream);
 }
 
 }  // namespace rotary::torch::cuda

@@ -289,6 +289,8 @@ int launch(const void* x, const void* y, const void* w, const float* scale, cons
 
 }  // namespace
 
+int bytes_of_wide() { return sizeof(WideMemory<__half>); }
+
 int launch_product_of_wide(const void* x, const void* y, const void* w, const float* scale,
                            const void* states, void* out, Type type, const Segments& segments,
                            const Widths& widths, void* stream) {

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <utility>
 
 namespace rotary::torch {
@@ -17,8 +18,13 @@ at::Tensor call_elu_plus_one(const at::Tensor& x);
 /// torch.ops.rotary.unit_vectors: x / |x|, and 0 for 0, whose gradient is 0.
 at::Tensor call_unit_vectors(const at::Tensor& x);
 
-/// torch.ops.rotary.scaled_rows_and_dots: scale_i a_i, in the type of a, and a_i . b_i, wide. Is a
-/// part of derivatives and has none itself.
+/// torch.ops.rotary.linear_reciprocals, of denominators, wide: 1 / max(sum, 1e-6); or, with bounds,
+/// of sums of any sign: 1 / (sign(sum) max(|sum|, guard bound, 1e-6)).
+at::Tensor call_linear_reciprocals(const at::Tensor& sums, const std::optional<at::Tensor>& bounds,
+                                   double guard);
+
+/// torch.ops.rotary.scaled_rows_and_dots: scale_i a_i, in the type of a, and a_i . b_i / scale_i,
+/// wide. Is a part of derivatives and has none itself.
 std::pair<at::Tensor, at::Tensor> call_scaled_rows_and_dots(const at::Tensor& a,
                                                             const at::Tensor& b,
                                                             const at::Tensor& scale);

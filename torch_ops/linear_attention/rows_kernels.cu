@@ -14,6 +14,7 @@ namespace rotary::torch::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr double kLeastDenominator = 1e-6;
 
 /// Sixteen bytes a thread.
 template <typename T>
@@ -98,7 +99,7 @@ __global__ void unit_vectors(const T* x, const T* g, T* out, std::int64_t rows, 
   }
 }
 
-/// scaled_i = scale_i a_i and dots_i = a_i . b_i.
+/// scaled_i = scale_i a_i and dots_i = a_i . b_i / scale_i.
 template <typename T, int kEach>
 __global__ void scaled_rows_and_dots(const T* a, const T* b, const Wide<T>* scale, T* scaled,
                                      Wide<T>* dots, std::int64_t rows, int width, int lanes) {
@@ -119,7 +120,41 @@ __global__ void scaled_rows_and_dots(const T* a, const T* b, const Wide<T>* scal
     store_pack(scaled + begin + i, values);
   }
   dot = own.sum(dot);
-  if (inside && own.first == 0) dots[own.row] = dot;
+  if (inside && own.first == 0) dots[own.row] = dot / factor;
+}
+
+/// 1 / sum, kept from 0: see rows.h. `bounds` may be null.
+template <typename T>
+__global__ void reciprocals(const T* sums, const T* bounds, T guard, T* out, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  constexpr T kLeast = static_cast<T>(kLeastDenominator);
+  const T sum = sums[i];
+  if (bounds == nullptr) {
+    out[i] = 1 / (sum < kLeast ? kLeast : sum);
+    return;
+  }
+  const T bound = guard * bounds[i];
+  const T least = bound < kLeast ? kLeast : bound;
+  out[i] = 1 / (fabs(sum) < least ? (sum < 0 ? -least : least) : sum);
+}
+
+template <typename T>
+__global__ void reciprocal_gradients(const T* g, const T* y, const T* sums, const T* bounds,
+                                     T guard, T* of_sums, T* of_bounds, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  constexpr T kLeast = static_cast<T>(kLeastDenominator);
+  const T sum = sums[i];
+  const T t = -g[i] * y[i] * y[i];
+  if (bounds == nullptr) {
+    of_sums[i] = sum >= kLeast ? t : T(0);
+    return;
+  }
+  const T bound = guard * bounds[i];
+  const bool inside = fabs(sum) < (bound < kLeast ? kLeast : bound);
+  of_sums[i] = inside ? T(0) : t;
+  of_bounds[i] = inside && bound >= kLeast ? guard * (sum < 0 ? -t : t) : T(0);
 }
 
 /// Calls run(kEach, lanes of a row): 16 bytes at a time where rows have whole ones.
@@ -178,7 +213,41 @@ int launch_scaled(const void* a, const void* b, const void* scale, void* scaled,
   return cudaGetLastError();
 }
 
+unsigned blocks_of(std::int64_t count) {
+  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
+}
+
+template <typename T>
+int launch_reciprocals(const void* sums, const void* bounds, double guard, void* out,
+                       std::int64_t count, void* stream) {
+  reciprocals<T><<<blocks_of(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const T*>(sums), static_cast<const T*>(bounds), static_cast<T>(guard),
+      static_cast<T*>(out), count);
+  return cudaGetLastError();
+}
+
+template <typename T>
+int launch_gradients(const ReciprocalGradients& p, std::int64_t count, void* stream) {
+  reciprocal_gradients<T><<<blocks_of(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const T*>(p.g), static_cast<const T*>(p.y), static_cast<const T*>(p.sums),
+      static_cast<const T*>(p.bounds), static_cast<T>(p.guard), static_cast<T*>(p.of_sums),
+      static_cast<T*>(p.of_bounds), count);
+  return cudaGetLastError();
+}
+
 }  // namespace
+
+int launch_linear_reciprocals(const void* sums, const void* bounds, double guard, void* out,
+                              Type type, std::int64_t count, void* stream) {
+  return type == Type::kDouble ? launch_reciprocals<double>(sums, bounds, guard, out, count, stream)
+                               : launch_reciprocals<float>(sums, bounds, guard, out, count, stream);
+}
+
+int launch_reciprocal_gradients(const ReciprocalGradients& p, Type type, std::int64_t count,
+                                void* stream) {
+  return type == Type::kDouble ? launch_gradients<double>(p, count, stream)
+                               : launch_gradients<float>(p, count, stream);
+}
 
 int launch_elu_plus_one(const void* x, void* out, Type type, std::int64_t count, void* stream) {
   switch (type) {

@@ -53,14 +53,14 @@ struct ProductBackward : ::torch::autograd::Node {
     out.reset_data();
   }
 
-  /// h, and g_i . out_i where somebody asks for the gradient of scale.
+  /// h, and the gradient of scale where somebody asks for it.
   std::pair<at::Tensor, at::Tensor> scale_rows(const at::Tensor& g, const at::Tensor& factors) {
     if (!task_should_compute_output(3)) {
       return {at::mul(g, factors.unsqueeze(-1)).to(g.scalar_type()), at::Tensor()};
     }
     const at::Tensor result = out.unpack(getptr());
     if (!at::GradMode::is_enabled()) return call_scaled_rows_and_dots(g, result, factors);
-    return {at::mul(g, factors.unsqueeze(-1)).to(g.scalar_type()), row_dots(g, result)};
+    return {at::mul(g, factors.unsqueeze(-1)).to(g.scalar_type()), row_dots(g, result) / factors};
   }
 
   variable_list apply(variable_list&& grads) override {
@@ -78,9 +78,7 @@ struct ProductBackward : ::torch::autograd::Node {
     }
     at::Tensor h = g;
     if (factors.has_value()) {
-      at::Tensor dots;
-      std::tie(h, dots) = scale_rows(g, *factors);
-      if (dots.defined()) results[3] = dots / *factors;
+      std::tie(h, results[3]) = scale_rows(g, *factors);
     }
     if (task_should_compute_output(1)) {
       results[1] = call_linear_product(w, h, x, std::nullopt, back);

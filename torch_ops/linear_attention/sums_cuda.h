@@ -17,6 +17,7 @@ struct Segments {
   std::int64_t tokens = 0;  // of each row
   std::int64_t length = 0;  // of a segment
   bool reverse = false;
+  bool alone = false;  // a state is of its segment alone, not the sum of those before it
 
   std::int64_t count() const { return (tokens + length - 1) / length; }
 };
@@ -52,7 +53,22 @@ int launch_elu_plus_one(const void* x, void* out, Type type, std::int64_t count,
 int launch_unit_vectors(const void* x, const void* g, void* out, Type type, std::int64_t rows,
                         std::int64_t width, void* stream);
 
-/// scaled_i = scale_i a_i and dots_i = a_i . b_i (wide) of [rows, width].
+/// Denominators, float or double: see rows.h. `bounds` may be null.
+int launch_linear_reciprocals(const void* sums, const void* bounds, double guard, void* out,
+                              Type type, std::int64_t count, void* stream);
+struct ReciprocalGradients {
+  const void* g = nullptr;
+  const void* y = nullptr;
+  const void* sums = nullptr;
+  const void* bounds = nullptr;
+  double guard = 0.0;
+  void* of_sums = nullptr;
+  void* of_bounds = nullptr;
+};
+int launch_reciprocal_gradients(const ReciprocalGradients& p, Type type, std::int64_t count,
+                                void* stream);
+
+/// scaled_i = scale_i a_i and dots_i = a_i . b_i / scale_i (wide) of [rows, width].
 int launch_scaled_rows_and_dots(const void* a, const void* b, const void* scale, void* scaled,
                                 void* dots, Type type, std::int64_t rows, std::int64_t width,
                                 void* stream);
@@ -63,8 +79,8 @@ struct Widths {
   int values = 0;
 };
 
-/// Whether linear_product has kernels on tensor cores: 16-bit, 128 features and values, or 64 of
-/// one of them and a multiple of 16 from 64 on of the other.
+/// Whether linear_product may have kernels on tensor cores: 16-bit, 128 features and values, or 64
+/// of one of them and a multiple of 16 from 64 on of the other.
 constexpr bool has_product(Type type, std::int64_t features, std::int64_t values) {
   const auto fits = [](std::int64_t width, std::int64_t other) {
     return width == 64 && other >= 64 && other % 16 == 0 && other <= kMostFeatures;
@@ -78,13 +94,27 @@ constexpr bool has_product(Type type, std::int64_t features, std::int64_t values
 int launch_product_states(const void* y, const void* w, float* states, Type type,
                           const Segments& segments, const Widths& widths, void* stream);
 
+/// Which kernel has a product on the current GPU: one whose tiles its shared memory has room for.
+enum class Product { kNone, kSmall, kLarge, kWide };
+Product product_of(const Widths& widths);
+int bytes_of_large(const Widths& widths);
+int bytes_of_wide();
+
+/// Segments that the current GPU works on at a time, of kSmall or kLarge.
+double segments_at_once(Product product, const Widths& widths);
+
 /// out [rows, tokens, values]: scale_i (x_i . (state of its segment + sum of y_j w_j^T in it)), of
-/// 64 features, or of 128 features and values.
+/// 64 features.
 int launch_product(const void* x, const void* y, const void* w, const float* scale,
                    const float* states, void* out, Type type, const Segments& segments,
                    const Widths& widths, void* stream);
 
-/// The same of more features and 64 values; states are of the type of x.
+/// The same of kLarge: up to 64 x 256, 256 x 64 or 128 x 128 features and values.
+int launch_product_of_large(const void* x, const void* y, const void* w, const float* scale,
+                            const float* states, void* out, Type type, const Segments& segments,
+                            const Widths& widths, void* stream);
+
+/// The same of kWide: more features and 64 values; states are of the type of x.
 int launch_product_of_wide(const void* x, const void* y, const void* w, const float* scale,
                            const void* states, void* out, Type type, const Segments& segments,
                            const Widths& widths, void* stream);

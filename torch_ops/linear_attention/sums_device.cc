@@ -128,28 +128,7 @@ void sum_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTe
 
 #ifdef ROTARY_TORCH_CUDA_KERNELS
 
-constexpr std::int64_t kWarpSegment = 64;    // tokens of one warp in dot and sum
-constexpr std::int64_t kLongSegment = 1024;  // tokens of one block in product
-constexpr std::int64_t kWideSegment = 256;   // of several, where there are many features
-constexpr std::int64_t kShortSegment = 128;  // at least
-constexpr std::int64_t kManyBlocks = 512;    // fill a large GPU
-
-cuda::Type type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return cuda::Type::kDouble;
-    case at::kBFloat16:
-      return cuda::Type::kBFloat16;
-    case at::kHalf:
-      return cuda::Type::kFloat16;
-    default:
-      return cuda::Type::kFloat;
-  }
-}
-
-const void* pointer(const OptionalTensor& x) {
-  return x.has_value() ? x->const_data_ptr() : nullptr;
-}
+constexpr std::int64_t kWarpSegment = 64;  // tokens of one warp in dot and sum
 
 cuda::Segments warp_segments(const at::Tensor& x, bool reverse) {
   TORCH_CHECK_VALUE(x.size(2) <= cuda::kMostFeatures, "[linear_attention] CUDA has at most ",
@@ -257,6 +236,29 @@ void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tenso
       type_of(x.scalar_type()), x.numel() / x.size(-1), x.size(-1), stream_for(x)));
 }
 
+void reciprocals_into(const at::Tensor& sums, const at::Tensor& bounds, double guard,
+                      const at::Tensor& out) {
+  if (sums.numel() == 0) return;
+  check_launch(cuda::launch_linear_reciprocals(
+      sums.const_data_ptr(), bounds.defined() ? bounds.const_data_ptr() : nullptr, guard,
+      out.data_ptr(), type_of(sums.scalar_type()), sums.numel(), stream_for(sums)));
+}
+
+void reciprocal_gradients_into(const at::Tensor& g, const at::Tensor& y, const at::Tensor& sums,
+                               const at::Tensor& bounds, double guard, const at::Tensor& of_sums,
+                               const at::Tensor& of_bounds) {
+  if (sums.numel() == 0) return;
+  check_launch(cuda::launch_reciprocal_gradients(
+      {.g = g.const_data_ptr(),
+       .y = y.const_data_ptr(),
+       .sums = sums.const_data_ptr(),
+       .bounds = bounds.defined() ? bounds.const_data_ptr() : nullptr,
+       .guard = guard,
+       .of_sums = of_sums.data_ptr(),
+       .of_bounds = of_bounds.data_ptr()},
+      type_of(sums.scalar_type()), sums.numel(), stream_for(sums)));
+}
+
 void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
                                const at::Tensor& scaled, const at::Tensor& dots) {
   if (a.numel() == 0) return;
@@ -266,83 +268,17 @@ void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const a
       stream_for(a)));
 }
 
-bool has_product_kernel(const at::Tensor& x, const at::Tensor& w) {
-  return x.is_cuda() && cuda::has_product(type_of(x.scalar_type()), x.size(-1), w.size(-1));
-}
-
-namespace {
-
-/// Segments that are long where there are enough of them.
-cuda::Segments block_segments(const at::Tensor& x, std::int64_t length, bool reverse) {
-  cuda::Segments segments{.rows = x.numel() / (x.size(-2) * x.size(-1)),
-                          .tokens = x.size(-2),
-                          .length = length,
-                          .reverse = reverse};
-  while (segments.length > kShortSegment && segments.rows * segments.count() < kManyBlocks) {
-    segments.length /= 2;
-  }
-  return segments;
-}
-
-/// sum_j y_j w_j^T of each segment: [rows, count, features * values], float.
-at::Tensor product_states(const at::Tensor& y, const at::Tensor& w, const cuda::Segments& segments,
-                          const cuda::Widths& widths) {
-  const at::Tensor states = at::empty({segments.rows, segments.count(), y.size(-1) * w.size(-1)},
-                                      y.options().dtype(at::kFloat));
-  check_launch(cuda::launch_product_states(y.const_data_ptr(), w.const_data_ptr(),
-                                           states.data_ptr<float>(), type_of(y.scalar_type()),
-                                           segments, widths, stream_for(y)));
-  return states;
-}
-
-at::Tensor narrowing_scan(const at::Tensor& states, const at::Tensor& like, bool reverse) {
-  const at::Tensor sums = at::empty(states.sizes(), like.options());
-  check_launch(cuda::launch_narrowing_scan(
-      states.const_data_ptr<float>(), sums.data_ptr(), type_of(like.scalar_type()), states.size(0),
-      states.size(1), states.size(2), reverse, stream_for(states)));
-  return sums;
-}
-
-}  // namespace
-
-at::Tensor product_by_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& w,
-                             const OptionalTensor& scale, bool reverse) {
-  const at::Tensor xs = dense(x);
-  const at::Tensor ys = dense(y);
-  const at::Tensor ws = dense(w);
-  const OptionalTensor factors =
-      scale.has_value() ? OptionalTensor(scale->contiguous()) : std::nullopt;
-  const cuda::Widths widths{.features = static_cast<int>(x.size(-1)),
-                            .values = static_cast<int>(w.size(-1))};
-  const bool wide = widths.features > widths.values;
-  const auto segments = block_segments(xs, wide ? kWideSegment : kLongSegment, reverse);
-  at::Tensor states;
-  if (segments.count() > 1) {
-    states = product_states(ys, ws, segments, widths);
-    if (wide) {
-      states = narrowing_scan(states, xs, reverse);
-    } else {
-      exclusive_scan_(states, reverse);
-    }
-  }
-  at::Tensor out = at::empty(ws.sizes(), ws.options());
-  const auto launch = [&](auto function, const auto* from) {
-    check_launch(function(xs.const_data_ptr(), ys.const_data_ptr(), ws.const_data_ptr(),
-                          static_cast<const float*>(pointer(factors)), from, out.data_ptr(),
-                          type_of(x.scalar_type()), segments, widths, stream_for(x)));
-  };
-  if (wide) {
-    launch(cuda::launch_product_of_wide, states.defined() ? states.const_data_ptr() : nullptr);
-  } else {
-    launch(cuda::launch_product, states.defined() ? states.const_data_ptr<float>() : nullptr);
-  }
-  return out;
-}
-
 #else
 
 void elu_plus_one_into(const at::Tensor&, const at::Tensor&) { refuse_cuda(); }
 void unit_vectors_into(const at::Tensor&, const at::Tensor&, const at::Tensor&) { refuse_cuda(); }
+void reciprocals_into(const at::Tensor&, const at::Tensor&, double, const at::Tensor&) {
+  refuse_cuda();
+}
+void reciprocal_gradients_into(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, double, const at::Tensor&, const at::Tensor&) {
+  refuse_cuda();
+}
 void scaled_rows_and_dots_into(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                const at::Tensor&, const at::Tensor&) {
   refuse_cuda();

@@ -28,6 +28,11 @@ at::Tensor dense(const at::Tensor& x);
 /// CUDA only, of dense tensors; see sums_cuda.h.
 void elu_plus_one_into(const at::Tensor& x, const at::Tensor& out);
 void unit_vectors_into(const at::Tensor& x, const at::Tensor& g, const at::Tensor& out);
+void reciprocals_into(const at::Tensor& sums, const at::Tensor& bounds, double guard,
+                      const at::Tensor& out);
+void reciprocal_gradients_into(const at::Tensor& g, const at::Tensor& y, const at::Tensor& sums,
+                               const at::Tensor& bounds, double guard, const at::Tensor& of_sums,
+                               const at::Tensor& of_bounds);
 void scaled_rows_and_dots_into(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale,
                                const at::Tensor& scaled, const at::Tensor& dots);
 

@@ -14,27 +14,33 @@ namespace {
 
 constexpr int kWarpsPerBlock = 4;
 constexpr int kScanThreads = 128;
-constexpr int kScanAhead = 16;
+constexpr int kScanAhead = 128;  // bytes of a thread
 
 /// One thread a column of states [rows, count, size]; `sums` may be the same memory.
 template <typename T, typename Sum>
-__global__ void exclusive_scan(const T* states, Sum* sums, std::int64_t rows, std::int64_t count,
-                               std::int64_t size, bool reverse) {
+__global__ void __launch_bounds__(kScanThreads, 7)
+    exclusive_scan(const T* states, Sum* sums, std::int64_t rows, std::int64_t count,
+                   std::int64_t size, bool reverse) {
+  constexpr int kAhead = kScanAhead / sizeof(T);
   const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (column >= rows * size) return;
   const std::int64_t first = (column / size) * count * size + column % size;
+  const std::int64_t start = first + (reverse ? (count - 1) * size : 0);
+  const std::int64_t step = reverse ? -size : size;
+  const T* from = states + start;
+  Sum* to = sums + start;
   T sum = 0;
-  for (std::int64_t begin = 0; begin < count; begin += kScanAhead) {
-    T ahead[kScanAhead];
+  for (std::int64_t left = count; left > 0; left -= kAhead) {
+    T ahead[kAhead];
 #pragma unroll
-    for (int i = 0; i < kScanAhead; ++i) {
-      const std::int64_t c = begin + i;
-      ahead[i] = c < count ? states[first + (reverse ? count - 1 - c : c) * size] : T(0);
+    for (int i = 0; i < kAhead; ++i) {
+      ahead[i] = i < left ? *from : T(0);
+      from += step;
     }
 #pragma unroll
-    for (int i = 0; i < kScanAhead; ++i) {
-      const std::int64_t c = begin + i;
-      if (c < count) store(sums + first + (reverse ? count - 1 - c : c) * size, sum);
+    for (int i = 0; i < kAhead; ++i) {
+      if (i < left) store(to, sum);
+      to += step;
       sum += ahead[i];
     }
   }

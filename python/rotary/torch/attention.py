@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ._library import ops
+from ._projections import Projections
 from .context_parallel import ContextParallel
 from .encodings import Encoding
 from .text import rope_text, with_inverse_growth
@@ -194,7 +195,7 @@ def _all_but_tokens(x: Tensor) -> tuple[Any, ...]:
     return (x.shape[0], x.shape[1], x.shape[3], x.dtype, x.device)
 
 
-class Attention(nn.Module):
+class Attention(Projections):
     """Linear maps `query`, `key`, `value` and `output` around attend(), and the submodule
     `encoding`: [batch, tokens, model_dim] to the same.
 
@@ -229,36 +230,24 @@ class Attention(nn.Module):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        if model_dim <= 0 or heads <= 0:
-            raise ValueError(
-                f"[Attention] model_dim and heads must be positive, got {model_dim} and {heads}"
-            )
-        if head_dim is None and model_dim % heads != 0:
-            raise ValueError(
-                f"[Attention] heads must divide model_dim, got {heads} and {model_dim}"
-            )
-        self.model_dim, self.heads = model_dim, heads
-        self.kv_heads = heads if kv_heads is None else kv_heads
-        self.head_dim = model_dim // heads if head_dim is None else head_dim
-        if self.kv_heads <= 0 or heads % self.kv_heads != 0:
-            raise ValueError(
-                f"[Attention] kv_heads must divide heads, got {self.kv_heads} and {heads}"
-            )
+        super().__init__(
+            model_dim,
+            heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            kv_dim=kv_dim,
+            bias=bias,
+            output_bias=output_bias,
+            device=device,
+            dtype=dtype,
+        )
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"[Attention] dropout must be at least 0 and below 1, got {dropout}")
-        self.kv_dim = model_dim if kv_dim is None else kv_dim
         self.causal, self.window, self.dropout = causal, window, dropout
         self.rotate_values = rotate_values
         self.scale = self.head_dim**-0.5 if scale is None else scale
         self.context_parallel = context_parallel
         self.backend = ""
-        wide, narrow = heads * self.head_dim, self.kv_heads * self.head_dim
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.query = nn.Linear(model_dim, wide, bias=bias, **options)
-        self.key = nn.Linear(self.kv_dim, narrow, bias=bias, **options)
-        self.value = nn.Linear(self.kv_dim, narrow, bias=bias, **options)
-        self.output = nn.Linear(wide, model_dim, bias=output_bias, **options)
         self.encoding = encoding
 
     def forward(
@@ -280,11 +269,7 @@ class Attention(nn.Module):
             from the end of the cache on. memory_positions: the same for the memory.
         cache: keys and values are added to it, and queries see all that it holds."""
         self._check(x, memory, memory_positions, cu_seqlens, memory_cu_seqlens, cache)
-        source = x if memory is None else memory
-        shape = (-1, self.head_dim)
-        q = self.query(x).unflatten(-1, shape)
-        k = self.key(source).unflatten(-1, shape)
-        v = self.value(source).unflatten(-1, shape)
+        q, k, v = self.project(x, x if memory is None else memory)
         first = 0 if cache is None else cache.tokens
         across, encoding = self.context_parallel, self.encoding
         given = positions is not None
@@ -322,8 +307,7 @@ class Attention(nn.Module):
             y = ops.attend(q, k, v, first=first, max_seqlen=max_seqlen, **packed, **options)
         if not torch.compiler.is_compiling():
             self.backend = last_attention_backend()
-        result: Tensor = self.output(y.transpose(1, 2).flatten(2))
-        return result
+        return self.join(y)
 
     def _bias(
         self,
@@ -380,7 +364,7 @@ class Attention(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        parts = [f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}"]
+        parts = [super().extra_repr()]
         parts += ["causal=True"] if self.causal else []
         parts += [f"window={self.window}"] if self.window is not None else []
         return ", ".join(parts)

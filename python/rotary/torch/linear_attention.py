@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ._library import ops
+from ._projections import Projections
 from .module import RotaryEmbedding
 from .text import rope_text
 
@@ -130,11 +131,11 @@ def orthogonal_features(
 
 
 def default_features(head_dim: int) -> int:
-    """head_dim ln(head_dim), up to the next multiple of 16."""
-    return max(16, 16 * math.ceil(head_dim * math.log(head_dim) / 16))
+    """head_dim ln(head_dim), to the nearest multiple of 64."""
+    return 64 * max(1, round(head_dim * math.log(head_dim) / 64))
 
 
-class LinearAttention(nn.Module):
+class LinearAttention(Projections):
     """Linear maps `query`, `key`, `value` and `output` around linear_attend():
     [batch, tokens, model_dim] to the same.
 
@@ -165,32 +166,24 @@ class LinearAttention(nn.Module):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        if model_dim <= 0 or heads <= 0 or (head_dim is None and model_dim % heads != 0):
-            raise ValueError(
-                "[LinearAttention] model_dim and heads must be positive, and heads divide "
-                f"model_dim where head_dim is absent, got {model_dim} and {heads}"
-            )
+        super().__init__(
+            model_dim,
+            heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            value_dim=value_dim,
+            bias=bias,
+            output_bias=bias,
+            device=device,
+            dtype=dtype,
+        )
         if variant not in VARIANTS or feature_map not in FEATURE_MAPS:
             raise ValueError(
                 f"[LinearAttention] variant must be one of {VARIANTS} and feature_map one of "
                 f"{FEATURE_MAPS}, got {variant!r} and {feature_map!r}"
             )
-        self.model_dim, self.heads = model_dim, heads
-        self.kv_heads = heads if kv_heads is None else kv_heads
-        if self.kv_heads <= 0 or heads % self.kv_heads != 0:
-            raise ValueError(
-                f"[LinearAttention] kv_heads must divide heads, got {self.kv_heads} and {heads}"
-            )
-        self.head_dim = model_dim // heads if head_dim is None else head_dim
-        self.value_dim = self.head_dim if value_dim is None else value_dim
         self.variant, self.feature_map = variant, feature_map
         self.redraw_every, self.causal, self.guard = redraw_every, causal, guard
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.query = nn.Linear(model_dim, heads * self.head_dim, bias=bias, **options)
-        self.key = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias, **options)
-        self.value = nn.Linear(model_dim, self.kv_heads * self.value_dim, bias=bias, **options)
-        self.output = nn.Linear(heads * self.value_dim, model_dim, bias=bias, **options)
         if isinstance(rope, RotaryEmbedding) or rope is None:
             self.embedding = rope
         else:
@@ -223,9 +216,7 @@ class LinearAttention(nn.Module):
             self._calls += 1
             if self._calls % self.redraw_every == 0:
                 self.redraw()
-        q = self.query(x).unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
-        k = self.key(x).unflatten(-1, (self.kv_heads, self.head_dim)).transpose(1, 2)
-        v = self.value(x).unflatten(-1, (self.kv_heads, self.value_dim)).transpose(1, 2)
+        q, k, v = (t.transpose(1, 2) for t in self.project(x, x))
         y = linear_attend(
             q,
             k,
@@ -241,8 +232,7 @@ class LinearAttention(nn.Module):
             state=state,
             **self._rotation(),
         )
-        result: Tensor = self.output(y.transpose(1, 2).flatten(-2))
-        return result
+        return self.join(y)
 
     def _rotation(self) -> dict[str, Any]:
         embedding = self.embedding
@@ -257,6 +247,6 @@ class LinearAttention(nn.Module):
         }
 
     def extra_repr(self) -> str:
-        parts = [f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}"]
+        parts = [super().extra_repr()]
         parts += [f"variant={self.variant!r}, feature_map={self.feature_map!r}"]
         return ", ".join(parts + (["causal=True"] if self.causal else []))

@@ -13,7 +13,9 @@ OPS = torch.ops.rotary
 
 
 @pytest.mark.parametrize("direction", ["causal", "reverse"])
-@pytest.mark.parametrize("sizes", [(64, 64), (128, 128), (64, 272), (272, 64)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(64, 64), (128, 128), (64, 256), (256, 64), (64, 272), (272, 64)], ids=str
+)
 def test_many_rows_have_long_segments(sizes: tuple[int, int], direction: str) -> None:
     """A row gives the same among a thousand as alone, where segments are shorter."""
     features, values = sizes
@@ -27,11 +29,12 @@ def test_many_rows_have_long_segments(sizes: tuple[int, int], direction: str) ->
         assert error.norm() < 5e-3 * alone.norm()
 
 
+@pytest.mark.parametrize("features", [256, 272])
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 @pytest.mark.parametrize("variant", ["numerator", "before"])
-def test_favor_of_16_bits(variant: str, pairing: str) -> None:
+def test_favor_of_16_bits(variant: str, pairing: str, features: int) -> None:
     """Against the quadratic formula in float64 of the same numbers, with gradients and padding."""
-    tokens, features = 300, 272
+    tokens = 300
     w = rt.orthogonal_features(features, 64, torch.Generator().manual_seed(2)).cuda()
     width = features if variant == "numerator" else 64
     chosen = {

@@ -95,7 +95,7 @@ at::Tensor linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
 /// each as long as a Gaussian vector.
 at::Tensor orthogonal_features(std::int64_t features, std::int64_t head_dim,
                                std::optional<at::Generator> generator = std::nullopt);
-/// head_dim ln(head_dim), up to the next multiple of 16.
+/// head_dim ln(head_dim), to the nearest multiple of 64.
 std::int64_t default_features(std::int64_t head_dim);
 
 struct LinearAttentionOptions {
