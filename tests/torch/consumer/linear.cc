@@ -111,6 +111,9 @@ int main() {
     good = decodes(variant, x) && good;
   }
   good = learns(x) && redraws(x) && good;
+  // As Python's module has it.
+  good = rotary::torch::default_features(64) == 256 && rotary::torch::default_features(16) == 64 &&
+         good;
   bool refused = false;
   try {
     attention->forward(x[0]);
