@@ -96,12 +96,12 @@ rate=0 pretrain "$work/none" 256x8x1 0 >/dev/null
 tune() { # NAME MODEL ...
   local name=$1 from=$2
   shift 2
-  "$roformer" finetune "$from" "$@" --device "$device" --dtype bfloat16 --dropout 0.1 --json \
+  "$roformer" finetune "$from" "$@" --device "$device" --precision bfloat16 --dropout 0.1 --json \
     >"$work/$name.json" 2>"$work/$name.err" || { echo "$name failed"; cat "$work/$name.err"; }
 }
 reviews=("$data/chnsenticorp/train.tsv" --valid "$data/chnsenticorp/dev.tsv" --test "$data/chnsenticorp/test.tsv"
   --max-length 256 --epochs "${EPOCHS:-3}" --learning-rate 5e-5)
-cases=("$data/scm.jsonl" --format triples --zero-types --folds 5 --batch 8 --epochs "${EPOCHS:-5}" --learning-rate 3e-5)
+cases=("$data/scm.jsonl" --format triples --zero-types on --folds 5 --batch 8 --epochs "${EPOCHS:-5}" --learning-rate 3e-5)
 tune reviews "$trained" "${reviews[@]}" --output "$work/reviews" & jobs=($!)
 for seed in 0 1 2; do
   for length in 512 1024; do

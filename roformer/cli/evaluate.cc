@@ -20,6 +20,7 @@
 #include "roformer/tasks/answers.h"
 #include "roformer/tasks/labels.h"
 #include "roformer/tasks/language.h"
+#include "roformer/tasks/token_answers.h"
 #include "rotary/error.h"
 #include "tools/terminal.h"
 
@@ -53,6 +54,10 @@ A model of classes or pairs is given a table with a line of names (.tsv), or lin
 accuracy, loss, F1, and each class. With --format triples, lines of {"A", "B", "C"}: how often the
 nearer document of two has the higher score; models that were not tuned are judged by the cosine of
 the documents' vectors.
+
+A model of tokens is given words with their classes (columns, or lines of {"tokens", "labels"}):
+accuracy, and precision, recall and F1 of what tags such as B-PER I-PER mark. A model of answers is
+given lines of {"question", "context", "answer", "answer_start"}: exact matches and F1.
 
 Examples:
   roformer evaluate model/ held_out.txt --lengths 128,512,2048
@@ -201,6 +206,45 @@ void evaluate_classes(const EvaluateOptions& options, const TextModel& text) {
   rotary::cli::print_out(table);
 }
 
+void evaluate_tags(const EvaluateOptions& options, const TextModel& text) {
+  const auto set = std::make_shared<const TagSet>(
+      read_tags(options.data.front(), options.examples, label_names(text.model->config())));
+  const TagScore score = score_tags(*text.model, set, text.tokenizer, answer_options(options));
+  if (options.json) {
+    return print_json({{"words", score.words.examples()},
+                       {"unread", score.unread},
+                       {"accuracy", score.words.accuracy()},
+                       {"loss", score.words.loss},
+                       {"entities", score.entities},
+                       {"precision", score.precision()},
+                       {"recall", score.recall()},
+                       {"f1", score.f1()}});
+  }
+  std::string report =
+      fmt::format("{} words: accuracy {:.2f} %, loss {:.4f}\n", score.words.examples(),
+                  100 * score.words.accuracy(), score.words.loss);
+  if (score.unread > 0) report += fmt::format("{} words were cut off\n", score.unread);
+  if (score.entities > 0) {
+    report += fmt::format("{} entities: precision {:.4f}, recall {:.4f}, F1 {:.4f}\n",
+                          score.entities, score.precision(), score.recall(), score.f1());
+  }
+  rotary::cli::print_out(report);
+}
+
+void evaluate_answers(const EvaluateOptions& options, const TextModel& text) {
+  const auto set = std::make_shared<const QuestionSet>(read_questions(options.data.front()));
+  const AnswerScore score =
+      score_answers(*text.model, set, text.tokenizer, answer_options(options));
+  if (options.json) {
+    return print_json({{"questions", score.questions},
+                       {"exact", score.exact},
+                       {"f1", score.f1},
+                       {"loss", score.loss}});
+  }
+  rotary::cli::print_out(fmt::format("{} questions: exact {:.2f} %, F1 {:.4f}, loss {:.4f}\n",
+                                     score.questions, 100 * score.exact, score.f1, score.loss));
+}
+
 void evaluate_triples(const EvaluateOptions& options, const TextModel& text) {
   const auto triples = read_triples(options.data.front());
   const TripleScore score =
@@ -227,7 +271,11 @@ void evaluate(const EvaluateOptions& options) {
     case Task::kSequenceClassification:
     case Task::kPairMatching:
       return evaluate_classes(options, text);
-    default:
+    case Task::kTokenClassification:
+      return evaluate_tags(options, text);
+    case Task::kQuestionAnswering:
+      return evaluate_answers(options, text);
+    case Task::kEncoder:
       throw UsageError(options.text.checkpoint + " has nothing to be judged by: " +
                        std::string(architecture_of(text.model->config().task)));
   }
@@ -271,9 +319,10 @@ void add_evaluate(CLI::App& app) {
       ->required()
       ->type_name("");
   verb->add_option("--format", options->examples.format,
-                   "text, lines, jsonl, tsv or triples; else by the model and the file's name")
+                   "text, lines, jsonl, tsv, conll or triples; else by the model and the file's "
+                   "name")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"text", "lines", "jsonl", "tsv", "triples"}));
+      ->check(CLI::IsMember({"text", "lines", "jsonl", "tsv", "conll", "triples"}));
   add_example_options(*verb, options->examples);
   add_language_options(*verb, *options);
   verb->add_option("--batch-tokens", options->batch_tokens, "Tokens that the model reads at once")

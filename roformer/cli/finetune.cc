@@ -15,15 +15,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
+#include "roformer/cli/config_flags.h"
 #include "roformer/cli/progress.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
 #include "roformer/tasks/labels.h"
+#include "roformer/tasks/tune_config.h"
+#include "roformer/train/checkpoints.h"
 #include "roformer/train/interrupt.h"
+#include "roformer/train/run_lock.h"
 #include "rotary/error.h"
 #include "tools/terminal.h"
 
@@ -34,30 +39,23 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 struct TuneOptions {
-  TextOptions text;
-  ComputeOptions compute;
-  ExampleOptions examples;
-  std::string train;
-  std::string valid;
-  std::string test;
+  TuneConfig config;
   std::string output;
-  std::string task;
-  std::string pooling = "mean";
-  std::string schedule = "linear";
-  FinetuneOptions tuning;
-  std::size_t folds = 0;
-  std::optional<double> dropout;
   bool json = false;
 };
 
 constexpr const char* kTuneFooter =
-    R"(TRAIN is a table with a line of names (.tsv) or lines of JSON (.jsonl): single texts, or
-pairs with --second-text. With --format triples, lines of {"A", "B", "C"}: pairs (A, B) and (A, C)
-are learnt, and the model is judged by how often the nearer document has the higher score.
+    R"(TRAIN is one of
+  single texts, or pairs with --second-text   a table with a line of names (.tsv), or lines of JSON
+  triples (--format triples)                  {"A", "B", "C"}: B is nearer to A than C is
+  words with their classes (--task tokens)    columns, the word first and its class last, a blank
+                                              line after each text; or {"tokens", "labels"}
+  questions (--task questions)                {"question", "context", "answer", "answer_start"}
 
-After each epoch the model is judged by --valid; the best is kept in RUN/best, and --test judges
-that one at the end. Checkpoints and metrics are in RUN, too: the same command again continues a run
-that was interrupted.
+After each epoch the model is judged by --valid: by the F1 of entities or answers, else by the
+accuracy. The best is kept in RUN/best, and --test judges that one at the end. Checkpoints, metrics
+and config.json (all that was decided) are in RUN, too: the same command again continues a run that
+was interrupted. Every flag is a key of the config file, with _ for -; flags win.
 
 --folds K needs no other data: the first documents are dealt out to K folds, and each fold is tested
 by a model that learnt from the examples without any of its documents. That model is the one of the
@@ -66,52 +64,117 @@ last epoch: nothing is chosen by what it is tested with. No model is kept.
 Examples:
   roformer finetune base/ train.tsv --valid dev.tsv --test test.tsv -o run/
   roformer finetune base/ pairs.jsonl --text q --second-text a --valid dev.jsonl -o run/
+  roformer finetune base/ names.conll --valid dev.conll -o run/
+  roformer finetune base/ squad.jsonl --task questions --valid dev.jsonl -o run/
+  roformer finetune --config tune.json -o run/
   roformer finetune base/ scm.jsonl --format triples --folds 5 --max-length 1024)";
 
-Labelled read_labelled(const std::string& path, const TuneOptions& options,
+// ---- What the config means ----------------------------------------------------------------------
+
+std::string unless_auto(const std::string& word) { return word == "auto" ? std::string() : word; }
+
+TextOptions text_options(const TuneConfig& config) {
+  return {.checkpoint = config.checkpoint,
+          .vocabulary = config.vocab,
+          .dictionary = config.dict,
+          .tokenizer = unless_auto(config.tokenizer)};
+}
+
+ExampleOptions example_options(const TuneConfig& config) {
+  return {.format = unless_auto(config.format),
+          .columns = {.label = config.label, .first = config.text, .second = config.second_text},
+          .zero_types = config.zero_types};
+}
+
+at::Device device_of_run(const TuneConfig& config) {
+  return device_of(ComputeOptions{.device = unless_auto(config.device)});
+}
+
+at::ScalarType type_of_run(const TuneConfig& config) {
+  const bool narrow = config.precision == "bfloat16" ||
+                      (config.precision == "auto" && !device_of_run(config).is_cpu());
+  return narrow ? at::kBFloat16 : at::kFloat;
+}
+
+FinetuneOptions finetune_options(const TuneConfig& config) {
+  FinetuneOptions tuning{.epochs = config.epochs,
+                         .rows = config.batch,
+                         .warmup = config.warmup,
+                         .reading = {.max_length = static_cast<std::size_t>(config.max_length),
+                                     .pair_types = pair_types_of(example_options(config)),
+                                     .rows = 2 * config.batch},
+                         .seed = config.seed};
+  TrainOptions& train = tuning.train;
+  train.learning_rate = config.learning_rate;
+  train.schedule.shape = config.schedule == "constant" ? ScheduleShape::kConstant
+                         : config.schedule == "cosine" ? ScheduleShape::kCosine
+                                                       : ScheduleShape::kLinear;
+  train.adamw.weight_decay = config.weight_decay;
+  train.clip_norm = config.clip_norm;
+  train.accumulate = config.accumulate;
+  train.compute_type = type_of_run(config);
+  train.checkpointing = config.checkpointing;
+  train.seed = config.seed;
+  train.report_every = config.report_every;
+  train.gradients_every = config.gradients_every;
+  train.save_every = config.save_every;
+  train.keep = config.keep;
+  return tuning;
+}
+
+Labelled read_labelled(const std::string& path, const TuneConfig& config,
                        std::span<const std::string> labels = {}) {
-  if (are_triples(options.examples)) return read_triples(path);
-  return read_examples(path, options.examples, labels);
+  const ExampleOptions options = example_options(config);
+  if (are_triples(options)) return read_triples(path);
+  if (config.task == "questions") return read_questions(path);
+  if (config.task == "tokens" || config.format == "conll") return read_tags(path, options, labels);
+  return read_examples(path, options, labels);
 }
 
 std::vector<std::string> labels_of(const Labelled& data) {
-  const auto* set = std::get_if<ExampleSet>(&data);
-  return set == nullptr ? std::vector<std::string>() : set->labels;
+  if (const auto* set = std::get_if<ExampleSet>(&data)) return set->labels;
+  if (const auto* set = std::get_if<TagSet>(&data)) return set->labels;
+  return {};
 }
 
-Task task_of(const TuneOptions& options, const Labelled& data) {
+Task task_of(const TuneConfig& config, const Labelled& data) {
+  if (std::holds_alternative<TagSet>(data)) return Task::kTokenClassification;
+  if (std::holds_alternative<QuestionSet>(data)) return Task::kQuestionAnswering;
+  if (config.task == "classification") return Task::kSequenceClassification;
   const auto* set = std::get_if<ExampleSet>(&data);
-  if (options.task == "classification") return Task::kSequenceClassification;
-  if (options.task == "matching" || set == nullptr || set->pairs) return Task::kPairMatching;
+  if (config.task == "matching" || set == nullptr || set->pairs) return Task::kPairMatching;
   return Task::kSequenceClassification;
 }
 
 /// The encoder of the checkpoint below the layers of the task, which begin anew.
-Model make_task_model(const TuneOptions& options, const Labelled& data, std::uint64_t seed) {
-  const CheckpointFiles files = find_checkpoint(options.text.checkpoint);
+Model make_task_model(const TuneConfig& tune, const Labelled& data, const Vocabulary& vocabulary,
+                      std::uint64_t seed) {
+  const CheckpointFiles files = find_checkpoint(tune.checkpoint);
   Config config = read_config(files.config);
-  config.task = task_of(options, data);
-  config.pair_pooling = options.pooling == "cls" ? Pooling::kCls : Pooling::kMean;
+  check_vocabulary(vocabulary, config);
+  config.task = task_of(tune, data);
+  config.pair_pooling = tune.pooling == "cls" ? Pooling::kCls : Pooling::kMean;
   if (const auto labels = labels_of(data); !labels.empty()) {
     set_label_names(config, labels);
   } else {
-    config.num_labels = 1;  // of a pair: whether the two are near
+    // Of a pair: whether the two are near. Of an answer: where it begins and ends.
+    config.num_labels = config.task == Task::kQuestionAnswering ? 2 : 1;
   }
-  if (options.dropout) {
-    config.hidden_dropout_prob = *options.dropout;
-    config.attention_probs_dropout_prob = *options.dropout;
+  if (tune.dropout >= 0) {
+    config.hidden_dropout_prob = tune.dropout;
+    config.attention_probs_dropout_prob = tune.dropout;
   }
   at::manual_seed(seed);
   Model model = make_model(config);
   const LoadReport report =
       load_weights(*model, read_weights(files.weights), files.weights.string());
   for (const std::string& name : report.missing) {
-    if (!name.starts_with("classifier.")) {
+    if (!name.starts_with("classifier.") && !name.starts_with("qa_outputs.")) {
       throw IoError(files.weights.string(), IoError::kNoOffset, "no tensor " + name);
     }
   }
-  model->to(device_of(options.compute));
-  model->set_compute_type(type_of(options.compute));
+  model->to(device_of_run(tune));
+  model->set_compute_type(type_of_run(tune));
   return model;
 }
 
@@ -130,8 +193,9 @@ std::string measures_text(const Measures& measures) {
   std::string text;
   for (const auto& [name, value] : measures) {
     if (!text.empty()) text += ", ";
-    text += name == "accuracy" ? fmt::format("accuracy {:.2f} %", 100 * value)
-                               : fmt::format("{} {:.4f}", name, value);
+    const bool is_share = name == "accuracy" || name == "exact";
+    text += is_share ? fmt::format("{} {:.2f} %", name, 100 * value)
+                     : fmt::format("{} {:.4f}", name, value);
   }
   return text;
 }
@@ -166,55 +230,98 @@ Measures read_best(const fs::path& folder) {
   const OrderedJson json = OrderedJson::parse(in, nullptr, false);
   Measures measures;
   if (!json.is_object()) return measures;
-  for (const auto& [name, value] : json.items()) measures[name] = value.get<double>();
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) measures[name] = value.get<double>();
+  }
   return measures;
 }
 
+/// The config goes to the run's folder, unless that holds a run of another one.
+void keep_config(const TuneOptions& options) {
+  const fs::path kept = fs::path(options.output) / "config.json";
+  if (!last_checkpoint(options.output).empty() && fs::exists(kept)) {
+    const std::string key = other_key(options.config, read_tune_config(kept));
+    if (!key.empty()) {
+      throw UsageError(fmt::format("{} holds a run with another {}: choose another folder",
+                                   options.output, key));
+    }
+  }
+  write_text(kept, to_json(options.config));
+}
+
+/// The best epoch's measures stand beside its model and are written last: a kill before that makes
+/// the epoch run, and win, again.
+void keep_best(const fs::path& folder, const ModelImpl& model, const TextFiles& files,
+               const Measures& measures) {
+  save_with_vocabulary(folder, model, files);
+  write_text(folder / "valid.json", measures_json(measures).dump() + "\n");
+}
+
 void tune(const TuneOptions& options) {
-  const TextFiles files = find_text_files(options.text);
-  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(options.text);
-  const Labelled train = read_labelled(options.train, options);
+  const TuneConfig& config = options.config;
+  const TextFiles files = find_text_files(text_options(config));
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(text_options(config));
+  const Labelled train = read_labelled(config.train, config);
   const auto labels = labels_of(train);
   Labelled valid;
-  if (!options.valid.empty()) valid = read_labelled(options.valid, options, labels);
-  const Model model = make_task_model(options, train, options.tuning.seed);
+  Labelled test;
+  if (!config.valid.empty()) valid = read_labelled(config.valid, config, labels);
+  if (!config.test.empty()) test = read_labelled(config.test, config, labels);
+  const Model model = make_task_model(config, train, tokenizer->vocabulary(), config.seed);
+  const RunLock lock(options.output);
+  keep_config(options);
 
   const fs::path best = fs::path(options.output) / "best";
   TuneProgress progress(options);
-  FinetuneOptions tuning = options.tuning;
+  FinetuneOptions tuning = finetune_options(config);
+  tuning.train.folder = options.output;
   progress.watch(tuning);
   tuning.best_before = read_best(best);
   tuning.on_save = [&](const fs::path& folder) { copy_text_files(files, folder); };
   tuning.on_epoch = [&](std::int64_t step, const Measures& measures, bool is_best) {
     progress.say(fmt::format("step {}: valid {}{}", step, measures_text(measures),
                              is_best ? ", the best so far" : ""));
-    if (!is_best) return;
-    save_with_vocabulary(best, *model, files);
-    std::ofstream(best / "valid.json") << measures_json(measures).dump() << "\n";
+    if (is_best) keep_best(best, *model, files, measures);
   };
   const FinetuneOutcome outcome =
-      finetune(model, tokenizer, train, options.valid.empty() ? nullptr : &valid, tuning);
+      finetune(model, tokenizer, train, config.valid.empty() ? nullptr : &valid, tuning);
   if (outcome.end.ending == Ending::kStopped) {
     progress.say("stopped and saved: the same command goes on");
     return;
   }
   OrderedJson json = {{"steps", outcome.end.step}, {"run", options.output}};
-  if (options.valid.empty()) {
+  if (config.valid.empty()) {
     save_with_vocabulary(best, *model, files);
   } else {
     json["valid"] = measures_json(outcome.best);
   }
-  if (!options.test.empty()) {
+  if (!config.test.empty()) {
     const Model kept = load_complete_model(best);
-    kept->to(device_of(options.compute));
-    kept->set_compute_type(type_of(options.compute));
-    const Measures measures =
-        judge(*kept, read_labelled(options.test, options, labels), tokenizer, tuning.reading);
+    kept->to(device_of_run(config));
+    kept->set_compute_type(type_of_run(config));
+    const Measures measures = judge(*kept, test, tokenizer, tuning.reading);
     progress.say("test " + measures_text(measures));
     json["test"] = measures_json(measures);
   }
   progress.say("The model is in " + best.string());
   if (options.json) print_json(json);
+}
+
+/// An error says what is still there.
+void tune_or_advise(const TuneOptions& options) {
+  const auto fail = [&](const std::string& error) {
+    throw std::runtime_error(error +
+                             what_is_left(options.output, error, "the same command goes on"));
+  };
+  try {
+    tune(options);
+  } catch (const NotFinite& error) {
+    fail(error.what());
+  } catch (const IoError& error) {
+    fail(error.what());
+  } catch (const fs::filesystem_error& error) {
+    fail(error.path1().string() + ": " + error.code().message());
+  }
 }
 
 // ---- Cross-validation ---------------------------------------------------------------------------
@@ -233,26 +340,31 @@ Spread spread_of(const std::vector<double>& values) {
 }
 
 void cross_validate(const TuneOptions& options) {
-  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(options.text);
-  const Labelled data = read_labelled(options.train, options);
-  const std::vector<Fold> folds = folds_of(data, options.folds, options.tuning.seed);
+  const TuneConfig& config = options.config;
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(text_options(config));
+  const Labelled data = read_labelled(config.train, config);
+  const std::vector<Fold> folds =
+      folds_of(data, static_cast<std::size_t>(config.folds), config.seed);
   TuneProgress progress(options);
-  FinetuneOptions tuning = options.tuning;
+  FinetuneOptions tuning = finetune_options(config);
   progress.watch(tuning);
   OrderedJson json = {{"folds", OrderedJson::array()}};
-  std::vector<double> accuracies;
-  double right = 0.0;
+  std::string chief;
+  std::vector<double> results;
+  double sum = 0.0;
   double tested = 0.0;
   for (std::size_t i = 0; i < folds.size(); ++i) {
-    const Model model = make_task_model(options, data, options.tuning.seed + i);
+    const Model model = make_task_model(config, data, tokenizer->vocabulary(), config.seed + i);
     const Labelled test = items_of(data, folds[i].test);
     const FinetuneOutcome outcome =
         finetune(model, tokenizer, items_of(data, folds[i].train), nullptr, tuning);
     if (outcome.end.ending == Ending::kStopped) return progress.say("stopped");
-    const Measures measures = judge(*model, test, tokenizer, options.tuning.reading);
-    accuracies.push_back(measures.at("accuracy"));
+    const Measures measures = judge(*model, test, tokenizer, tuning.reading);
+    if (chief.empty()) chief = chief_measure(measures);
+    // A fold without entities has no F1.
+    results.push_back(measures.contains(chief) ? measures.at(chief) : 0.0);
     const auto count = static_cast<double>(folds[i].test.size());
-    right += accuracies.back() * count;
+    sum += results.back() * count;
     tested += count;
     json["folds"].push_back({{"train", folds[i].train.size()},
                              {"test", folds[i].test.size()},
@@ -260,110 +372,56 @@ void cross_validate(const TuneOptions& options) {
     progress.say(fmt::format("fold {} of {}: {} to learn from, {} tested: {}", i + 1, folds.size(),
                              folds[i].train.size(), folds[i].test.size(), measures_text(measures)));
   }
-  const Spread spread = spread_of(accuracies);
-  json["accuracy"] = right / tested;
+  const Spread spread = spread_of(results);
+  json[chief] = sum / tested;
   json["mean_of_folds"] = spread.mean;
   json["deviation_of_folds"] = spread.deviation;
-  progress.say(fmt::format("all: accuracy {:.2f} %; folds {:.2f} +- {:.2f} %", 100 * right / tested,
+  progress.say(fmt::format("all: {} {:.2f} %; folds {:.2f} +- {:.2f} %", chief, 100 * sum / tested,
                            100 * spread.mean, 100 * spread.deviation));
+  if (!options.output.empty()) {
+    write_text(fs::path(options.output) / "folds.json", json.dump(2) + "\n");
+  }
   if (options.json) print_json(json);
 }
 
-void run_finetune(TuneOptions options) {
-  const std::size_t length = options.text.max_length;
-  options.tuning.reading.max_length = length == 0 ? 512 : length;
-  options.tuning.reading.pair_types = pair_types_of(options.examples);
-  options.tuning.reading.rows = 2 * options.tuning.rows;
-  TrainOptions& train = options.tuning.train;
-  train.compute_type = type_of(options.compute);
-  train.seed = options.tuning.seed;
-  train.schedule.shape =
-      options.schedule == "constant" ? ScheduleShape::kConstant : ScheduleShape::kLinear;
-  if (options.folds > 0) {
-    if (!options.valid.empty() || !options.test.empty() || !options.output.empty()) {
-      throw UsageError("--folds takes neither --valid nor --test nor --output");
-    }
-    return cross_validate(options);
+/// The file of --config, changed by what was typed.
+TuneConfig tune_config_from(const ConfigFlags& flags) {
+  TuneConfig config = flags.file().empty() ? TuneConfig() : read_tune_config(flags.file());
+  flags.apply_to(keys_of(config));
+  if (config.checkpoint.empty()) throw UsageError("name the model to begin with: CHECKPOINT");
+  if (config.train.empty()) throw UsageError("name the examples to learn from: TRAIN");
+  if (config.folds == 1) throw UsageError("--folds must be at least 2, got 1");
+  if (config.folds > 0 && !(config.valid.empty() && config.test.empty())) {
+    throw UsageError("--folds takes neither --valid nor --test");
   }
-  if (options.output.empty()) throw UsageError("name the folder of the run with --output");
-  train.folder = options.output;
-  tune(options);
+  return with_absolute_paths(std::move(config));
 }
 
-void add_tuning_options(CLI::App& verb, TuneOptions& options) {
-  FinetuneOptions& tuning = options.tuning;
-  tuning.train.learning_rate = 2e-5;
-  verb.add_option("--epochs", tuning.epochs, "How often every example is learnt from")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  verb.add_option("--batch", tuning.rows, "Examples a step; a triple is two")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  verb.add_option("--accumulate", tuning.train.accumulate, "Batches a step")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  verb.add_option("--learning-rate", tuning.train.learning_rate, "At its highest")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  verb.add_option("--warmup", tuning.warmup, "Share of the steps in which it rises")
-      ->type_name("R")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  verb.add_option("--schedule", options.schedule, "Afterwards: linear (down to 0) or constant")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"linear", "constant"}))
-      ->capture_default_str();
-  verb.add_option("--weight-decay", tuning.train.adamw.weight_decay, "Of AdamW")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  verb.add_option("--dropout", options.dropout, "Another than the model's")
-      ->type_name("R")
-      ->check(CLI::Range(0.0, 0.999));
-  verb.add_option("--clip", tuning.train.clip_norm, "Largest norm of the gradient; 0: any")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  verb.add_option("--seed", tuning.seed, "Of new layers, order, dropout and folds")->type_name("N");
+void run_finetune(const ConfigFlags& flags, TuneOptions options) {
+  options.config = tune_config_from(flags);
+  if (options.config.folds == 0) {
+    if (options.output.empty()) throw UsageError("name the folder of the run with --output");
+    return tune_or_advise(options);
+  }
+  if (!options.output.empty()) {
+    const RunLock lock(options.output);
+    keep_config(options);
+    return cross_validate(options);
+  }
+  cross_validate(options);
 }
 
 }  // namespace
 
 void add_finetune(CLI::App& app) {
   auto options = std::make_shared<TuneOptions>();
+  auto flags = std::make_shared<ConfigFlags>();
   CLI::App* verb = app.add_subcommand("finetune", "Teach a pretrained model a task");
   verb->footer(kTuneFooter);
-  add_text_options(*verb, options->text);
-  verb->add_option("TRAIN", options->train, "Labelled examples")->required()->type_name("");
-  verb->add_option("--valid", options->valid, "Examples that say which epoch is the best")
-      ->type_name("FILE");
-  verb->add_option("--test", options->test, "Examples for the best epoch, at the end")
-      ->type_name("FILE");
   verb->add_option("-o,--output", options->output, "Folder of the run")->type_name("RUN");
-  verb->add_option("--folds", options->folds, "Cross-validate with that many folds")
-      ->type_name("K")
-      ->check(CLI::Range(2, 1000));
-  verb->add_option("--task", options->task,
-                   "classification ([CLS], two layers) or matching (pooled, one layer); else "
-                   "matching for pairs and triples")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"classification", "matching"}));
-  verb->add_option("--pooling", options->pooling, "Of matching: mean or cls")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"mean", "cls"}));
-  verb->add_option("--format", options->examples.format,
-                   "tsv, jsonl or triples; else by the file's name")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"tsv", "jsonl", "triples"}));
-  add_example_options(*verb, options->examples);
-  add_tuning_options(*verb, *options);
-  add_compute_options(*verb, options->compute);
   verb->add_flag("--json", options->json, "Print one line of JSON at the end");
-  verb->callback([options] { run_finetune(*options); });
+  flags->add_to(*verb, keys_of(options->config), {"checkpoint", "train"});
+  verb->callback([options, flags] { run_finetune(*flags, *options); });
 }
 
 }  // namespace rotary::roformer::cli

@@ -7,14 +7,12 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "roformer/cli/commands.h"
+#include "roformer/cli/config_flags.h"
 #include "roformer/cli/progress.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/interrupt.h"
@@ -29,10 +27,8 @@ namespace fs = std::filesystem;
 
 struct PretrainOptions {
   std::string folder;
-  std::string config;
+  ConfigFlags flags;
   bool resume = false;
-  /// Flags that were given, by the names of their keys.
-  std::map<std::string, std::vector<std::string>> flags;
 };
 
 constexpr const char* kPretrainFooter =
@@ -54,13 +50,6 @@ Examples:
   roformer pretrain run/ --config pretrain.json --learning-rate 2e-4
   roformer pretrain run/ --resume)";
 
-/// "mask_rate" to "--mask-rate".
-std::string flag_of(std::string_view key) {
-  std::string flag = "--" + std::string(key);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
-}
-
 /// The config of the run, changed by what was typed.
 RunConfig config_from(const PretrainOptions& options) {
   const fs::path kept = fs::path(options.folder) / "config.json";
@@ -71,20 +60,12 @@ RunConfig config_from(const PretrainOptions& options) {
                     options.folder));
   }
   RunConfig config;
-  if (!options.config.empty()) {
-    config = read_run_config(options.config);
+  if (!options.flags.file().empty()) {
+    config = read_run_config(options.flags.file());
   } else if (options.resume && fs::exists(kept)) {
     config = read_run_config(kept);
   }
-  for (const auto& [key, values] : options.flags) {
-    if (values.empty()) continue;
-    try {
-      set_from_text(config, key, values);
-    } catch (const std::invalid_argument& error) {
-      // The text begins with the key.
-      throw UsageError(flag_of(key) + std::string(error.what()).substr(key.size()));
-    }
-  }
+  options.flags.apply_to(keys_of(config));
   return config;
 }
 
@@ -92,11 +73,9 @@ std::string resume_command(const PretrainOptions& options) {
   return fmt::format("roformer pretrain {} --resume", options.folder);
 }
 
-/// What was lost, and how to go on, behind the error itself.
+/// How to go on, behind the error itself.
 std::string with_advice(const PretrainOptions& options, const std::string& error) {
-  const fs::path last = last_checkpoint(options.folder);
-  if (last.empty()) return error;
-  return fmt::format("{}; {} is whole: {}", error, last.string(), resume_command(options));
+  return error + what_is_left(options.folder, error, resume_command(options));
 }
 
 void report_end(const PretrainOptions& options, const TrainOutcome& outcome, Progress& progress) {
@@ -156,16 +135,9 @@ void add_pretrain(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("pretrain", "Train a model on texts, from the beginning");
   verb->footer(kPretrainFooter);
   verb->add_option("RUN", options->folder, "The folder of the run")->required()->type_name("");
-  verb->add_option("--config", options->config, "A JSON file with these keys")->type_name("FILE");
   verb->add_flag("--resume", options->resume, "Go on from the last checkpoint");
-  for (const ConfigKey& key : config_keys()) {
-    auto* flag = verb->add_option(flag_of(key.name), options->flags[std::string(key.name)],
-                                  std::string(key.help));
-    // CLI11 shows itself that there may be several.
-    const bool several = key.kind.ends_with("PATH...");
-    flag->type_name(several ? "PATH" : std::string(key.kind));
-    if (!several) flag->expected(1)->take_last();
-  }
+  RunConfig keys;
+  options->flags.add_to(*verb, keys_of(keys));
   verb->callback([options] { run_pretrain(*options); });
 }
 

@@ -12,6 +12,13 @@
 #include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
+namespace {
+
+bool is_jsonl(const std::filesystem::path& path, const ExampleOptions& options) {
+  return options.format.empty() ? path.extension() == ".jsonl" : options.format == "jsonl";
+}
+
+}  // namespace
 
 void add_compute_options(CLI::App& verb, ComputeOptions& options) {
   verb.add_option("--device", options.device,
@@ -57,10 +64,13 @@ PairTypes pair_types_of(const ExampleOptions& options) {
 
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels) {
-  const bool jsonl =
-      options.format.empty() ? path.extension() == ".jsonl" : options.format == "jsonl";
-  return jsonl ? read_jsonl(path, options.columns, labels)
-               : read_tsv(path, options.columns, labels);
+  return is_jsonl(path, options) ? read_jsonl(path, options.columns, labels)
+                                 : read_tsv(path, options.columns, labels);
+}
+
+TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& options,
+                 std::span<const std::string> labels) {
+  return is_jsonl(path, options) ? read_tags_jsonl(path, labels) : read_conll(path, labels);
 }
 
 void print_json(const nlohmann::ordered_json& json) {

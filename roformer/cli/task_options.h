@@ -15,6 +15,7 @@
 
 #include "roformer/data/example_batches.h"
 #include "roformer/data/examples.h"
+#include "roformer/data/token_examples.h"
 
 namespace rotary::roformer::cli {
 
@@ -30,6 +31,7 @@ at::Device device_of(const ComputeOptions& options);
 at::ScalarType type_of(const ComputeOptions& options);
 
 struct ExampleOptions {
+  /// Empty: by the name of the file.
   std::string format;
   ExampleColumns columns{};
   bool zero_types = false;
@@ -41,6 +43,10 @@ PairTypes pair_types_of(const ExampleOptions& options);
 /// A table or lines of JSON, by --format or the file's name. `labels` as in read_tsv().
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels = {});
+
+/// The same choice for words with their classes: columns or lines of JSON.
+TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& options,
+                 std::span<const std::string> labels = {});
 
 /// In one line.
 void print_json(const nlohmann::ordered_json& json);

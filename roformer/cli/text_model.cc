@@ -65,6 +65,13 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
   return load_tokenizer(found);
 }
 
+void check_vocabulary(const Vocabulary& vocabulary, const Config& config) {
+  if (vocabulary.size() <= config.vocab_size) return;
+  throw IoError(
+      vocabulary.source(), IoError::kNoOffset,
+      fmt::format("{} tokens, and the model has {}", vocabulary.size(), config.vocab_size));
+}
+
 void add_text_options(CLI::App& verb, TextOptions& options) {
   verb.add_option("CHECKPOINT", options.checkpoint, "A folder or a .safetensors file")
       ->required()
@@ -85,12 +92,7 @@ void add_text_options(CLI::App& verb, TextOptions& options) {
 TextModel open_text_model(const TextOptions& options, std::optional<Task> task) {
   TextModel result{.model = nullptr, .tokenizer = open_tokenizer(options)};
   result.model = load_complete_model(options.checkpoint, task);
-  const std::int64_t size = result.model->config().vocab_size;
-  if (result.tokenizer->vocabulary().size() > size) {
-    throw IoError(result.tokenizer->vocabulary().source(), IoError::kNoOffset,
-                  fmt::format("{} tokens, and the model has {}",
-                              result.tokenizer->vocabulary().size(), size));
-  }
+  check_vocabulary(result.tokenizer->vocabulary(), result.model->config());
   return result;
 }
 

@@ -39,6 +39,9 @@ void copy_text_files(const TextFiles& files, const std::filesystem::path& folder
 /// Throws UsageError where a file is not to be found.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options);
 
+/// Throws IoError where the vocabulary has more tokens than the model.
+void check_vocabulary(const Vocabulary& vocabulary, const Config& config);
+
 struct TextModel {
   Model model;
   std::shared_ptr<const Tokenizer> tokenizer;

@@ -43,7 +43,8 @@ struct Batch {
   /// Packed rows: where each sequence begins in the rows laid end to end, rows * length at last.
   /// Padding is a sequence of its own. Empty where a row is one sequence.
   std::vector<std::int32_t> cu_seqlens;
-  /// [rows]: the class of each row. Empty where there are none.
+  /// [rows]: the class of each row; or [rows, 2]: the first and the last token of its answer. Empty
+  /// where there are none.
   std::vector<std::int64_t> targets;
   /// Where the stream stands after this batch, however far it was read ahead.
   StreamState next{};

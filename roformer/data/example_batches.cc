@@ -14,6 +14,21 @@
 #include "rotary/error.h"
 
 namespace rotary::roformer {
+namespace {
+
+/// [rows, length], kIgnore behind the tokens of a row.
+std::vector<std::int64_t> side_by_side(const std::vector<std::vector<std::int64_t>>& rows,
+                                       std::int64_t length) {
+  std::vector<std::int64_t> out;
+  out.reserve(rows.size() * static_cast<std::size_t>(length));
+  for (const std::vector<std::int64_t>& row : rows) {
+    out.insert(out.end(), row.begin(), row.end());
+    out.resize(out.size() + static_cast<std::size_t>(length) - row.size(), kIgnore);
+  }
+  return out;
+}
+
+}  // namespace
 
 Batch collate(std::span<const Encoding> encodings, std::int32_t pad_id,
               std::size_t length_multiple) {
@@ -35,15 +50,26 @@ Batch collate(std::span<const Encoding> encodings, std::int32_t pad_id,
   return batch;
 }
 
-ExampleBatches::ExampleBatches(std::shared_ptr<const ExampleSet> set,
-                               std::shared_ptr<const Tokenizer> tokenizer,
+ExampleRows rows_of(std::shared_ptr<const ExampleSet> set) {
+  if (!set) return {};
+  return {.count = set->examples.size(),
+          .read = [set](std::size_t k, const Tokenizer& tokenizer, const EncodeOptions& options) {
+            const Example& example = set->examples[k];
+            return ExampleRow{.encoding = set->pairs ? encode_pair(tokenizer, example.first,
+                                                                   example.second, options)
+                                                     : encode(tokenizer, example.first, options),
+                              .targets = {example.label}};
+          }};
+}
+
+ExampleBatches::ExampleBatches(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer,
                                const ExampleBatchOptions& options)
-    : set_(std::move(set)), tokenizer_(std::move(tokenizer)), options_(options) {
+    : rows_(std::move(rows)), tokenizer_(std::move(tokenizer)), options_(options) {
   const auto refuse = [](const std::string& message) {
     throw std::invalid_argument("[ExampleBatches] " + message);
   };
-  if (!set_ || !tokenizer_) refuse("no examples or no tokenizer");
-  if (set_->examples.empty()) refuse("no examples");
+  if (rows_.count == 0) refuse("no examples");
+  if (!tokenizer_) refuse("no tokenizer");
   if (options_.rows < 1) refuse("rows must be positive, got " + std::to_string(options_.rows));
   if (options_.num_ranks < 1 || options_.rank >= options_.num_ranks) {
     refuse("rank must be below num_ranks, got " + std::to_string(options_.rank) + " of " +
@@ -56,7 +82,7 @@ ExampleBatches::ExampleBatches(std::shared_ptr<const ExampleSet> set,
 }
 
 bool ExampleBatches::next(Batch& batch) {
-  const std::uint64_t size = set_->examples.size();
+  const std::uint64_t size = rows_.count;
   if (index_ >= size) {
     ++epoch_;
     index_ = 0;
@@ -68,18 +94,19 @@ bool ExampleBatches::next(Batch& batch) {
   const std::uint64_t end = std::min(size, index_ + rows);
   std::vector<Encoding> encodings;
   std::vector<std::int64_t> targets;
+  std::vector<std::vector<std::int64_t>> labels;
   for (std::uint64_t k = index_; k < end; ++k) {
     if ((k - index_) % options_.num_ranks != options_.rank) continue;
     const std::uint64_t at = options_.order == Order::kShuffled ? order(k) : k;
-    const Example& example = set_->examples[static_cast<std::size_t>(at)];
-    encodings.push_back(
-        set_->pairs ? encode_pair(*tokenizer_, example.first, example.second, encode_options)
-                    : encode(*tokenizer_, example.first, encode_options));
-    if (options_.pair_types == PairTypes::kZero) std::ranges::fill(encodings.back().types, 0);
-    targets.push_back(example.label);
+    ExampleRow row = rows_.read(static_cast<std::size_t>(at), *tokenizer_, encode_options);
+    if (options_.pair_types == PairTypes::kZero) std::ranges::fill(row.encoding.types, 0);
+    encodings.push_back(std::move(row.encoding));
+    targets.insert(targets.end(), row.targets.begin(), row.targets.end());
+    labels.push_back(std::move(row.labels));
   }
   batch = collate(encodings, tokenizer_->vocabulary().special().pad, options_.length_multiple);
   batch.targets = std::move(targets);
+  if (batch.targets.empty()) batch.labels = side_by_side(labels, batch.length);
   rows_given_ += end - index_;
   index_ = end;
   batch.next = state();
@@ -87,7 +114,7 @@ bool ExampleBatches::next(Batch& batch) {
 }
 
 std::uint64_t ExampleBatches::fingerprint() const noexcept {
-  return mix(tokenizer_->fingerprint() ^ mix(set_->examples.size()) ^ mix(options_.seed) << 1 ^
+  return mix(tokenizer_->fingerprint() ^ mix(rows_.count) ^ mix(options_.seed) << 1 ^
              static_cast<std::uint64_t>(options_.order));
 }
 
@@ -101,7 +128,7 @@ StreamState ExampleBatches::state() const {
 }
 
 void ExampleBatches::restore(const StreamState& state) {
-  if (state.fingerprint != fingerprint() || state.position.index > set_->examples.size()) {
+  if (state.fingerprint != fingerprint() || state.position.index > rows_.count) {
     throw std::invalid_argument(
         "[ExampleBatches] the saved position belongs to other examples, another tokenizer, order "
         "or "

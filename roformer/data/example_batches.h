@@ -14,8 +14,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "roformer/data/batch.h"
 #include "roformer/data/examples.h"
@@ -41,6 +44,23 @@ struct ExampleBatchOptions {
   std::uint64_t num_ranks = 1;
 };
 
+/// An example as a model reads it, and what the model should say.
+struct ExampleRow {
+  Encoding encoding{};
+  /// A class, or the first and the last token of an answer. Empty where tokens have labels.
+  std::vector<std::int64_t> targets{};
+  /// Of each token, or kIgnore. Empty where the row has targets.
+  std::vector<std::int64_t> labels{};
+};
+
+/// Examples of whatever kind, by their numbers.
+struct ExampleRows {
+  std::size_t count = 0;
+  std::function<ExampleRow(std::size_t, const Tokenizer&, const EncodeOptions&)> read{};
+};
+/// Texts or pairs with their class.
+ExampleRows rows_of(std::shared_ptr<const ExampleSet> set);
+
 /// Encodings side by side, padded to the longest and that to the multiple. No labels, no targets.
 Batch collate(std::span<const Encoding> encodings, std::int32_t pad_id,
               std::size_t length_multiple = 1);
@@ -49,10 +69,13 @@ Batch collate(std::span<const Encoding> encodings, std::int32_t pad_id,
 class ExampleBatches {
  public:
   /// Throws std::invalid_argument for numbers out of range, IoError if the vocabulary has no [PAD].
-  ExampleBatches(std::shared_ptr<const ExampleSet> set, std::shared_ptr<const Tokenizer> tokenizer,
+  ExampleBatches(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer,
                  const ExampleBatchOptions& options);
+  ExampleBatches(std::shared_ptr<const ExampleSet> set, std::shared_ptr<const Tokenizer> tokenizer,
+                 const ExampleBatchOptions& options)
+      : ExampleBatches(rows_of(std::move(set)), std::move(tokenizer), options) {}
 
-  /// Replaces `batch`; `targets` are the classes. False after the last epoch.
+  /// Replaces `batch`. False after the last epoch.
   bool next(Batch& batch);
   StreamState state() const;
   /// Throws std::invalid_argument for a state of other examples.
@@ -61,7 +84,7 @@ class ExampleBatches {
  private:
   std::uint64_t fingerprint() const noexcept;
 
-  std::shared_ptr<const ExampleSet> set_;
+  ExampleRows rows_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   ExampleBatchOptions options_;
   std::uint64_t epoch_ = 0;

@@ -5,14 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
-#include "roformer/text/lines.h"
-#include "rotary/io.h"
+#include "roformer/data/example_lines.h"
 
 namespace rotary::roformer {
 namespace {
@@ -34,41 +31,30 @@ bool comes_before(const std::string& a, const std::string& b) {
   return a < b;
 }
 
-/// Collects examples with the names of their classes, and numbers the classes at the end.
+/// Collects examples, and numbers their classes at the end.
 class Collector {
  public:
   Collector(std::string source, std::span<const std::string> labels)
-      : source_(std::move(source)), given_(labels.begin(), labels.end()) {}
+      : source_(source), classes_(std::move(source), labels) {}
 
   void add(std::string first, std::string second, const std::string& label, std::size_t line) {
-    if (!given_.empty() && std::ranges::find(given_, label) == given_.end()) {
-      fail_at_line(source_, line, "no class " + in_quotes(label) + " among the known ones");
-    }
-    set_.examples.push_back({std::move(first), std::move(second), 0});
-    names_.push_back(label);
+    set_.examples.push_back({std::move(first), std::move(second), classes_.number_of(label, line)});
   }
 
   ExampleSet take(bool pairs) {
-    if (names_.empty()) throw IoError(source_, IoError::kNoOffset, "no examples");
+    if (set_.examples.empty()) throw IoError(source_, IoError::kNoOffset, "no examples");
+    std::vector<std::int64_t> numbers;
+    set_.labels = classes_.settle(numbers);
     set_.pairs = pairs;
-    set_.labels = given_;
-    if (given_.empty()) {
-      set_.labels = names_;
-      std::ranges::sort(set_.labels, comes_before);
-      set_.labels.erase(std::unique(set_.labels.begin(), set_.labels.end()), set_.labels.end());
+    for (Example& example : set_.examples) {
+      example.label = numbers[static_cast<std::size_t>(example.label)];
     }
-    std::unordered_map<std::string_view, std::int64_t> numbers;
-    for (std::size_t i = 0; i < set_.labels.size(); ++i) {
-      numbers.emplace(set_.labels[i], static_cast<std::int64_t>(i));
-    }
-    for (std::size_t i = 0; i < names_.size(); ++i) set_.examples[i].label = numbers.at(names_[i]);
     return std::move(set_);
   }
 
  private:
   std::string source_;
-  std::vector<std::string> given_;
-  std::vector<std::string> names_;
+  ClassNumbers classes_;
   ExampleSet set_;
 };
 
@@ -93,27 +79,6 @@ std::size_t column_of(const std::vector<std::string_view>& names, const std::str
   fail_at_line(source, 1, "no column " + in_quotes(name) + "; there are " + known);
 }
 
-/// Calls visit(object, line number) for each line that is not empty.
-template <typename Visit>
-void for_each_object(const std::filesystem::path& path, const Visit& visit) {
-  const MappedFile file(path);
-  for_each_line(file.bytes(), [&](std::string_view line, std::size_t number) {
-    if (line.empty()) return;
-    const Json object = Json::parse(line, nullptr, false);
-    if (!object.is_object()) fail_at_line(path.string(), number, "expected a JSON object");
-    visit(object, number);
-  });
-}
-
-std::string text_of(const Json& object, const std::string& field, const std::string& source,
-                    std::size_t number) {
-  const auto at = object.find(field);
-  if (at == object.end() || !at->is_string()) {
-    fail_at_line(source, number, "expected a text " + in_quotes(field));
-  }
-  return at->get<std::string>();
-}
-
 std::string label_of(const Json& object, const std::string& field, const std::string& source,
                      std::size_t number) {
   const auto at = object.find(field);
@@ -127,6 +92,41 @@ std::string label_of(const Json& object, const std::string& field, const std::st
 }
 
 }  // namespace
+
+std::string text_of(const Json& object, const std::string& field, const std::string& source,
+                    std::size_t number) {
+  const auto at = object.find(field);
+  if (at == object.end() || !at->is_string()) {
+    fail_at_line(source, number, "expected a text " + in_quotes(field));
+  }
+  return at->get<std::string>();
+}
+
+ClassNumbers::ClassNumbers(std::string source, std::span<const std::string> given)
+    : source_(std::move(source)), given_(!given.empty()), names_(given.begin(), given.end()) {
+  for (const std::string& name : names_) {
+    numbers_.emplace(name, static_cast<std::int64_t>(numbers_.size()));
+  }
+}
+
+std::int64_t ClassNumbers::number_of(const std::string& name, std::size_t line) {
+  const auto [at, is_new] = numbers_.emplace(name, static_cast<std::int64_t>(names_.size()));
+  if (is_new && given_) {
+    fail_at_line(source_, line, "no class " + in_quotes(name) + " among the known ones");
+  }
+  if (is_new) names_.push_back(name);
+  return at->second;
+}
+
+std::vector<std::string> ClassNumbers::settle(std::vector<std::int64_t>& numbers) const {
+  std::vector<std::string> sorted = names_;
+  if (!given_) std::ranges::sort(sorted, comes_before);
+  numbers.resize(names_.size());
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    numbers[static_cast<std::size_t>(numbers_.at(sorted[i]))] = static_cast<std::int64_t>(i);
+  }
+  return sorted;
+}
 
 ExampleSet read_tsv(const std::filesystem::path& path, const ExampleColumns& columns,
                     std::span<const std::string> labels) {

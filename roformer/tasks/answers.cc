@@ -11,27 +11,20 @@
 #include <unordered_map>
 #include <utility>
 
+#include "roformer/tasks/ask.h"
 #include "roformer/train/trainer.h"
 
 namespace rotary::roformer {
 namespace {
-
-double ratio_of(std::int64_t part, std::int64_t whole) noexcept {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
 
 /// [examples, ...] in float on the CPU: what `ask` makes of each batch, one after the other.
 at::Tensor ask_all(std::shared_ptr<const ExampleSet> set,
                    std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options,
                    const std::function<at::Tensor(const Batch&)>& ask) {
   const at::NoGradGuard no_grad;
-  ExampleBatches batches(std::move(set), std::move(tokenizer),
-                         {.rows = options.rows,
-                          .max_length = options.max_length,
-                          .pair_types = options.pair_types,
-                          .order = Order::kInOrder});
   std::vector<at::Tensor> parts;
-  for (Batch batch; batches.next(batch);) parts.push_back(ask(batch).to(at::kFloat));
+  for_each_batch(rows_of(std::move(set)), std::move(tokenizer), options,
+                 [&](const Batch& batch) { parts.push_back(ask(batch).to(at::kFloat)); });
   return at::cat(parts).cpu();
 }
 
@@ -86,6 +79,17 @@ at::Tensor cosines(ModelImpl& model, std::span<const Triple> triples,
 
 }  // namespace
 
+void for_each_batch(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer,
+                    const AnswerOptions& options, const std::function<void(const Batch&)>& visit) {
+  const at::NoGradGuard no_grad;
+  ExampleBatches batches(std::move(rows), std::move(tokenizer),
+                         {.rows = options.rows,
+                          .max_length = options.max_length,
+                          .pair_types = options.pair_types,
+                          .order = Order::kInOrder});
+  for (Batch batch; batches.next(batch);) visit(batch);
+}
+
 at::Tensor answers_of(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                       std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options) {
   if (!has_classes(model.config())) {
@@ -125,11 +129,7 @@ double ClassScore::recall(std::size_t label) const noexcept {
 
 double ClassScore::macro_f1() const noexcept {
   double sum = 0.0;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const double p = precision(i);
-    const double r = recall(i);
-    if (p + r > 0) sum += 2 * p * r / (p + r);
-  }
+  for (std::size_t i = 0; i < table.size(); ++i) sum += f1_of(precision(i), recall(i));
   return table.empty() ? 0.0 : sum / static_cast<double>(table.size());
 }
 

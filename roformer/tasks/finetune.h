@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "roformer/data/examples.h"
+#include "roformer/data/token_examples.h"
 #include "roformer/tasks/answers.h"
 #include "roformer/tasks/folds.h"
 #include "roformer/train/trainer.h"
@@ -26,16 +27,20 @@
 namespace rotary::roformer {
 
 /// What a task gives to learn from, or to be judged by.
-using Labelled = std::variant<ExampleSet, std::vector<Triple>>;
+using Labelled = std::variant<ExampleSet, std::vector<Triple>, TagSet, QuestionSet>;
 
-/// Examples, or the pairs of the triples.
-ExampleSet examples_of(const Labelled& data);
+/// What is learnt from: examples of whatever kind, or the pairs of triples.
+ExampleRows rows_of(const Labelled& data);
 /// select() and make_folds() of whatever it is.
 Labelled items_of(const Labelled& data, std::span<const std::size_t> items);
 std::vector<Fold> folds_of(const Labelled& data, std::size_t folds, std::uint64_t seed);
-/// "accuracy", and for examples "loss" and "macro_f1".
+/// "accuracy", and of classes "loss" and "macro_f1"; of words also "f1", where their tags mark
+/// entities; of questions "exact", "f1" and "loss".
 Measures judge(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
                const AnswerOptions& options);
+
+/// The name of the one by which epochs are compared: "f1" where there is one, else "accuracy".
+const char* chief_measure(const Measures& measures);
 
 struct FinetuneOptions {
   std::int64_t epochs = 3;
@@ -47,7 +52,7 @@ struct FinetuneOptions {
   AnswerOptions reading{};
   /// Of the order of the examples.
   std::uint64_t seed = 0;
-  /// `steps` and the schedule's `warmup_steps` are worked out.
+  /// `steps` and the schedule's `warmup_steps` are worked out. `save_every` 0: after each epoch.
   TrainOptions train{};
   /// What a run that is continued had reached; empty where it begins.
   Measures best_before{};
@@ -62,7 +67,7 @@ struct FinetuneOptions {
 
 struct FinetuneOutcome {
   TrainOutcome end{};
-  /// Of the epoch with the highest accuracy, and of the last one; empty without anything to be
+  /// Of the epoch with the highest chief measure, and of the last one; empty without anything to be
   /// judged by.
   Measures best{};
   std::int64_t best_step = 0;

@@ -62,6 +62,14 @@ std::vector<Fold> make_folds(const Items& items, std::size_t folds, std::uint64_
   return out;
 }
 
+template <typename T>
+std::vector<T> pick(std::span<const T> all, std::span<const std::size_t> items) {
+  std::vector<T> out;
+  out.reserve(items.size());
+  for (const std::size_t item : items) out.push_back(all[item]);
+  return out;
+}
+
 }  // namespace
 
 std::vector<Fold> make_folds(std::span<const Triple> triples, std::size_t folds,
@@ -83,18 +91,38 @@ std::vector<Fold> make_folds(const ExampleSet& set, std::size_t folds, std::uint
   return make_folds(items, folds, seed);
 }
 
+std::vector<Fold> make_folds(const TagSet& set, std::size_t folds, std::uint64_t seed) {
+  std::vector<std::string> texts;
+  for (const TaggedText& text : set.texts) {
+    texts.emplace_back();
+    for (const std::string& word : text.words) texts.back().append(word).append("\n");
+  }
+  Items items;
+  for (const std::string& text : texts) items.add({text});
+  return make_folds(items, folds, seed);
+}
+
+std::vector<Fold> make_folds(const QuestionSet& set, std::size_t folds, std::uint64_t seed) {
+  Items items;
+  for (const Question& question : set.questions) items.add({question.context});
+  return make_folds(items, folds, seed);
+}
+
 std::vector<Triple> select(std::span<const Triple> triples, std::span<const std::size_t> items) {
-  std::vector<Triple> out;
-  out.reserve(items.size());
-  for (const std::size_t item : items) out.push_back(triples[item]);
-  return out;
+  return pick(triples, items);
 }
 
 ExampleSet select(const ExampleSet& set, std::span<const std::size_t> items) {
-  ExampleSet out{.examples = {}, .labels = set.labels, .pairs = set.pairs};
-  out.examples.reserve(items.size());
-  for (const std::size_t item : items) out.examples.push_back(set.examples[item]);
-  return out;
+  return {
+      .examples = pick(std::span(set.examples), items), .labels = set.labels, .pairs = set.pairs};
+}
+
+TagSet select(const TagSet& set, std::span<const std::size_t> items) {
+  return {.texts = pick(std::span(set.texts), items), .labels = set.labels};
+}
+
+QuestionSet select(const QuestionSet& set, std::span<const std::size_t> items) {
+  return {.questions = pick(std::span(set.questions), items)};
 }
 
 }  // namespace rotary::roformer

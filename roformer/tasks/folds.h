@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "roformer/data/examples.h"
+#include "roformer/data/token_examples.h"
 
 namespace rotary::roformer {
 
@@ -33,9 +34,14 @@ struct Fold {
 std::vector<Fold> make_folds(std::span<const Triple> triples, std::size_t folds,
                              std::uint64_t seed);
 std::vector<Fold> make_folds(const ExampleSet& set, std::size_t folds, std::uint64_t seed);
+/// The document is the text, or the context of a question.
+std::vector<Fold> make_folds(const TagSet& set, std::size_t folds, std::uint64_t seed);
+std::vector<Fold> make_folds(const QuestionSet& set, std::size_t folds, std::uint64_t seed);
 
 /// Those items, in that order.
 std::vector<Triple> select(std::span<const Triple> triples, std::span<const std::size_t> items);
 ExampleSet select(const ExampleSet& set, std::span<const std::size_t> items);
+TagSet select(const TagSet& set, std::span<const std::size_t> items);
+QuestionSet select(const QuestionSet& set, std::span<const std::size_t> items);
 
 }  // namespace rotary::roformer

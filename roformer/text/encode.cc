@@ -108,4 +108,20 @@ Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::st
   return builder.take();
 }
 
+Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> words,
+                      const EncodeOptions& options) {
+  const std::size_t room = room_of(options, 2);
+  Builder builder(tokenizer.vocabulary());
+  Tokens all;
+  Tokens one;
+  for (std::size_t i = 0; i < words.size() && all.size() < room; ++i) {
+    tokenizer.tokenize(words[i], one);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      all.push_back(one.ids[k], one.spans[k], static_cast<std::uint32_t>(i));
+    }
+  }
+  builder.add(all, std::min(all.size(), room), 0);
+  return builder.take();
+}
+
 }  // namespace rotary::roformer

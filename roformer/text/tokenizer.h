@@ -143,5 +143,9 @@ Encoding encode(const Tokenizer& tokenizer, std::string_view text,
                 const EncodeOptions& options = {});
 Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::string_view second,
                      const EncodeOptions& options = {});
+/// A text that is cut into words already: each is tokenised by itself, `words` are numbers in the
+/// list, and spans are of the word. A word may have no token.
+Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> words,
+                      const EncodeOptions& options = {});
 
 }  // namespace rotary::roformer

@@ -128,6 +128,16 @@ fs::path last_checkpoint(const fs::path& run) {
   return all.empty() ? fs::path() : all.back();
 }
 
+std::string what_is_left(const fs::path& run, const std::string& error, const std::string& how) {
+  const std::vector<fs::path> all = list_checkpoints(run);
+  if (all.empty()) return {};
+  const std::string last = all.back().string();
+  if (error.find(last) == std::string::npos) return "; " + last + " is whole: " + how;
+  if (all.size() == 1) return {};
+  return "; remove " + last + " to go on from " + all[all.size() - 2].filename().string() + ": " +
+         how;
+}
+
 fs::path CheckpointWriter::write(const ModelImpl& model, const FlatParameters& parameters,
                                  const Moments& moments, const TrainState& state) const {
   const fs::path folder = run / "checkpoints";

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "roformer/data/batch.h"
@@ -43,6 +44,12 @@ struct Moments {
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
 /// Empty where there is none.
 std::filesystem::path last_checkpoint(const std::filesystem::path& run);
+
+/// What an error leaves, to be said behind it: "; run/checkpoints/step-00000004 is whole: " and
+/// `how` to go on from there. Where the error is in that checkpoint, that it must be removed first.
+/// Empty where there is none.
+std::string what_is_left(const std::filesystem::path& run, const std::string& error,
+                         const std::string& how);
 
 struct CheckpointWriter {
   std::filesystem::path run;

@@ -84,7 +84,9 @@ Inputs to_inputs(const Batch& batch, Task task, at::Device device) {
     }
     inputs.causal_labels = CausalLabels::kNextToken;
   } else if (!batch.targets.empty()) {
-    inputs.labels = upload(batch.targets, {batch.rows}, at::kLong, device);
+    std::vector<std::int64_t> sizes = {batch.rows};
+    if (task == Task::kQuestionAnswering) sizes.push_back(2);
+    inputs.labels = upload(batch.targets, sizes, at::kLong, device);
   }
   return inputs;
 }

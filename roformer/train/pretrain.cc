@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/ranks.h"
 #include "roformer/train/run_data.h"
+#include "roformer/train/run_lock.h"
 #include "rotary/error.h"
 #include "support/message.h"
 
@@ -163,6 +165,7 @@ class PretrainRun {
   at::Device device_;
   c10::OptionalDeviceGuard guard_;
   RanksPtr ranks_;
+  std::optional<RunLock> lock_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const TokenCache> corpus_;
   std::shared_ptr<const TokenCache> validation_;
@@ -184,7 +187,7 @@ PretrainRun::PretrainRun(const RunConfig& config, fs::path folder, const RunEven
   model_ = open_model_of_run(config_, tokenizer_->vocabulary(), device_);
   ranks_ = join_ranks(environment_, device_);
   if (first_rank()) {
-    fs::create_directories(folder_);
+    lock_.emplace(folder_);
     write_text(folder_ / "config.json", to_json(config_));
   }
   corpus_ = open_corpus(

@@ -12,22 +12,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "roformer/train/config_keys.h"
+
 namespace rotary::roformer {
-
-/// Steps with rows of one length.
-struct Stage {
-  std::int64_t length = 512;
-  /// Rows a step, of all ranks.
-  std::int64_t batch = 256;
-  std::int64_t steps = 100000;
-
-  friend bool operator==(const Stage&, const Stage&) = default;
-};
 
 struct RunConfig {
   // ---- The model --------------------------------------------------------------------------------
@@ -93,19 +83,11 @@ struct RunConfig {
   std::int64_t steps() const noexcept;
 };
 
-struct ConfigKey {
-  std::string_view name;
-  /// "N", "X", "WORD", "PATH", "PATH...", "on|off", "LxBxS,..."
-  std::string_view kind;
-  std::string_view help;
-};
-/// All keys in their order; the flag of `mask_rate` is --mask-rate.
-std::span<const ConfigKey> config_keys();
+/// All keys in their order, bound to this config; the flag of `mask_rate` is --mask-rate.
+std::vector<BoundKey> keys_of(RunConfig& config);
 
 /// Throws IoError that names the file and the key.
 RunConfig read_run_config(const std::filesystem::path& path);
-/// As a flag has it: one value, or the paths of a list. Throws std::invalid_argument.
-void set_from_text(RunConfig& config, std::string_view key, std::span<const std::string> values);
 /// What no single key can tell is wrong. Throws std::invalid_argument.
 void check_run_config(const RunConfig& config, std::int64_t num_ranks);
 

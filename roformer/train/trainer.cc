@@ -298,6 +298,8 @@ void Trainer::Impl::refuse_bad(const Packet::Figures& figures) {
 
 void Trainer::Impl::evaluate() {
   finish_report();
+  // What happened since the last report must be finite: its measures may be those of the best.
+  refuse_bad(engine.peek());
   Measures measures;
   {
     const at::NoGradGuard no_grad;

@@ -187,6 +187,10 @@ TEST_F(CheckpointTest, WrongConfigsAreRefused) {
               HasSubstr("hidden_act must be one of gelu, "));
   EXPECT_THAT(refusal("RoFormerForMaskedLM", "LlamaForCausalLM"),
               HasSubstr("architectures must be one of RoFormerModel, "));
+  EXPECT_THAT(refusal("RoFormerForMaskedLM", "RoFormerForMultipleChoice"),
+              HasSubstr(", got \"RoFormerForMultipleChoice\""));
+  EXPECT_THAT(refusal("\"add_cross_attention\": false", "\"add_cross_attention\": true"),
+              HasSubstr("config.json: add_cross_attention must be false, got true"));
   EXPECT_THAT(refusal("\"model_type\": \"roformer\"", "\"model_type\": \"llama\""),
               HasSubstr("model_type must be \"roformer\""));
   EXPECT_THAT(refusal("\"hidden_dropout_prob\": 0.0", "\"hidden_dropout_prob\": 1.5"),

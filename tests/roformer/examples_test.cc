@@ -7,6 +7,7 @@
 #include <set>
 
 #include "roformer/data/example_batches.h"
+#include "roformer/data/token_examples.h"
 #include "roformer/roformer_testing.h"
 #include "rotary/error.h"
 
@@ -96,6 +97,108 @@ TEST_F(ExamplesTest, TriplesBecomePairs) {
               EndsWith("x.jsonl: line 1: a label must be \"B\" or \"C\", got \"A\""));
   EXPECT_THAT(thrown([&] { read_triples(file("x.jsonl", "{\"A\": \"a\"}")); }),
               EndsWith("x.jsonl: line 1: expected a text \"B\""));
+}
+
+// ---- Labels of tokens ---------------------------------------------------------------------------
+
+TEST_F(ExamplesTest, WordsWithTheirClassesInColumns) {
+  const TagSet set = read_conll(
+      file("t.conll",
+           "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n \t\r\nPeter\tB-PER\nBlackburn "
+           "I-PER"));
+  EXPECT_THAT(set.labels, ElementsAre("B-ORG", "B-PER", "I-PER", "O"));
+  ASSERT_EQ(set.texts.size(), 2u);
+  EXPECT_THAT(set.texts[0].words, ElementsAre("EU", "rejects"));
+  EXPECT_THAT(set.texts[0].tags, ElementsAre(0, 3));
+  EXPECT_THAT(set.texts[1].words, ElementsAre("Peter", "Blackburn"));
+  EXPECT_THAT(set.texts[1].tags, ElementsAre(1, 2));
+}
+
+TEST_F(ExamplesTest, WordsWithTheirClassesInObjects) {
+  const std::vector<std::string> labels{"O", "N"};
+  const auto read = [&](const std::string& text) {
+    return read_tags_jsonl(file("t.jsonl", text), labels);
+  };
+  const TagSet set = read(R"({"tokens": ["a", "b"], "labels": ["N", "O"]})");
+  EXPECT_THAT(set.texts.at(0).tags, ElementsAre(1, 0));
+  EXPECT_EQ(set.labels, labels);
+  const auto message = [&](const std::string& text) { return thrown([&] { read(text); }); };
+  EXPECT_THAT(message(R"({"tokens": ["a", "b"], "labels": ["N"]})"),
+              EndsWith("t.jsonl: line 1: 2 tokens have 1 labels"));
+  EXPECT_THAT(message(R"({"tokens": "a", "labels": ["N"]})"),
+              EndsWith("line 1: expected a list of texts \"tokens\""));
+  EXPECT_THAT(message(R"({"tokens": ["a"], "labels": ["V"]})"),
+              EndsWith("line 1: no class \"V\" among the known ones"));
+  EXPECT_THAT(message("\n"), EndsWith("t.jsonl: no examples"));
+  EXPECT_THAT(thrown([&] { read_conll(file("t.conll", "a O\nb\n")); }),
+              EndsWith("t.conll: line 2: expected a word and its class, got \"b\""));
+}
+
+TEST_F(ExamplesTest, TheFirstTokenOfAWordHasItsClass) {
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
+  // The second word has no token.
+  auto set = std::make_shared<const TagSet>(
+      TagSet{.texts = {{.words = {"ab", "", "c"}, .tags = {5, 6, 7}}}, .labels = {}});
+  const ExampleRow row = rows_of(set).read(0, *tokenizer, {});
+  EXPECT_THAT(row.labels, ElementsAre(kIgnore, 5, kIgnore, 7, kIgnore));
+  EXPECT_EQ(row.encoding.ids.size(), 5u);
+  EXPECT_THAT(rows_of(set).read(0, *tokenizer, {.max_length = 3}).labels,
+              ElementsAre(kIgnore, 5, kIgnore));
+  ExampleBatches batches(rows_of(set), tokenizer, {.length_multiple = 7});
+  Batch batch;
+  ASSERT_TRUE(batches.next(batch));
+  EXPECT_THAT(batch.labels, ElementsAre(kIgnore, 5, kIgnore, 7, kIgnore, kIgnore, kIgnore));
+  EXPECT_THAT(batch.targets, ElementsAre());
+}
+
+TEST_F(ExamplesTest, QuestionsCountCodePoints) {
+  const QuestionSet set = read_questions(file(
+      "q.jsonl",
+      R"({"question": "q", "context": "长江是河，长江很长", "answer": "长江", "answer_start": 5})"
+      "\n"
+      R"({"question": "q", "context": "a b a", "answer": ["b", "a b"], "answer_start": [2, 0]})"
+      "\n"
+      R"({"question": "q", "context": "a b a", "answer": "a"})"
+      "\n"
+      R"({"question": "q", "context": "a b a", "answer": ""})"));
+  ASSERT_EQ(set.questions.size(), 4u);
+  EXPECT_EQ(set.questions[0].begin, 15u);
+  EXPECT_THAT(set.questions[1].answers, ElementsAre("b", "a b"));
+  EXPECT_EQ(set.questions[1].begin, 2u);
+  EXPECT_EQ(set.questions[2].begin, 0u);
+  EXPECT_THAT(set.questions[3].answers, ElementsAre());
+}
+
+TEST_F(ExamplesTest, BadQuestionsAreNamedWithTheirLine) {
+  const auto message = [&](const std::string& rest) {
+    return thrown([&] {
+      read_questions(file("q.jsonl", R"({"question": "q", "context": "a b a")" + rest + "}"));
+    });
+  };
+  EXPECT_THAT(message(""), EndsWith("line 1: expected a text or a list of texts \"answer\""));
+  EXPECT_THAT(
+      message(R"(, "answer": "b", "answer_start": 1)"),
+      EndsWith("q.jsonl: line 1: the context does not have the answer \"b\" at character 1"));
+  EXPECT_THAT(message(R"(, "answer": "b", "answer_start": 99)"), EndsWith("at character 99"));
+  EXPECT_THAT(message(R"(, "answer": "c")"), EndsWith("does not have the answer \"c\""));
+  EXPECT_THAT(message(R"(, "answer": "b", "answer_start": "2")"),
+              EndsWith("\"answer_start\" must be a whole number, got \"2\""));
+}
+
+TEST_F(ExamplesTest, AnAnswerIsItsFirstAndItsLastToken) {
+  const auto tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
+  const auto targets = [&](const Question& question, std::size_t max_length) {
+    auto set = std::make_shared<const QuestionSet>(QuestionSet{.questions = {question}});
+    return rows_of(set).read(0, *tokenizer, {.max_length = max_length}).targets;
+  };
+  // [CLS] q [SEP] abcdef [SEP]
+  const Question question{.question = "q", .context = "abcdef", .answers = {"cde"}, .begin = 2};
+  EXPECT_THAT(targets(question, 0), ElementsAre(5, 7));
+  EXPECT_THAT(targets(question, 10), ElementsAre(5, 7));
+  EXPECT_THAT(targets(question, 9), ElementsAre(5, 7));
+  // What was cut off is no answer; half of it is none, either.
+  EXPECT_THAT(targets(question, 8), ElementsAre(0, 0));
+  EXPECT_THAT(targets({.question = "q", .context = "ab"}, 0), ElementsAre(0, 0));
 }
 
 TEST(CollateTest, PadsToTheLongestAndItsMultiple) {
@@ -199,7 +302,8 @@ TEST_F(ExampleBatchesTest, BadOptionsAreRefused) {
   EXPECT_THROW(open({.rank = 1}), std::invalid_argument);
   EXPECT_THROW(ExampleBatches(std::make_shared<const ExampleSet>(), tokenizer_, {}),
                std::invalid_argument);
-  EXPECT_THROW(ExampleBatches(nullptr, tokenizer_, {}), std::invalid_argument);
+  EXPECT_THROW(ExampleBatches(std::shared_ptr<const ExampleSet>(), tokenizer_, {}),
+               std::invalid_argument);
 }
 
 }  // namespace

@@ -70,6 +70,26 @@ TEST(Folds, EqualTextsStayTogether) {
   }
 }
 
+TEST(Folds, QuestionsStayWithTheirContextAndTextsWithTheirWords) {
+  QuestionSet questions;
+  TagSet texts;
+  for (const char* document : {"a", "b", "a", "c", "b", "d"}) {
+    questions.questions.push_back({.question = "?", .context = document});
+    texts.texts.push_back({.words = {document, "x"}, .tags = {0, 0}});
+  }
+  for (const Fold& fold : make_folds(questions, 2, 3)) {
+    const QuestionSet test = select(questions, fold.test);
+    for (const Question& question : select(questions, fold.train).questions) {
+      EXPECT_TRUE(std::ranges::none_of(test.questions, [&](const Question& other) {
+        return other.context == question.context;
+      }));
+    }
+    EXPECT_EQ(fold.train.size() + fold.test.size(), 6U);
+  }
+  EXPECT_EQ(make_folds(texts, 2, 3)[0].test, make_folds(questions, 2, 3)[0].test);
+  EXPECT_EQ(select(texts, std::vector<std::size_t>{3}).texts.at(0).words.at(0), "c");
+}
+
 TEST(Folds, RefusesMoreFoldsThanDocuments) {
   ExampleSet set{.examples = {{"a"}, {"b"}, {"a"}}, .labels = {"0"}};
   EXPECT_THROW(make_folds(set, 3, 0), std::invalid_argument);

@@ -8,10 +8,13 @@
 #include <cmath>
 
 #include "roformer/data/document_stream.h"
+#include "roformer/model_testing.h"
 #include "roformer/roformer_testing.h"
 #include "roformer/tasks/answers.h"
 #include "roformer/tasks/labels.h"
 #include "roformer/tasks/language.h"
+#include "roformer/tasks/token_answers.h"
+#include "roformer/tasks/tune_config.h"
 
 namespace rotary::roformer::tasks_test {
 namespace {
@@ -25,24 +28,8 @@ std::shared_ptr<const Tokenizer> bytes() {
   return kOnce;
 }
 
-Config small(Task task) {
-  Config config;
-  config.task = task;
-  config.vocab_size = bytes()->vocabulary().size();
-  config.hidden_size = 32;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 4;
-  config.intermediate_size = 48;
-  config.initializer_range = 0.2;
-  return config;
-}
-
-Model make(const Config& config) {
-  at::manual_seed(7);
-  Model model = make_model(config);
-  model->eval();
-  return model;
-}
+/// A small model that reads bytes.
+Config of_bytes(Task task) { return small(task, bytes()->vocabulary().size()); }
 
 TokenDocument document(std::string_view text) {
   TokenDocument out;
@@ -108,7 +95,7 @@ LanguageScore score(const Model& model, const LanguageOptions& options) {
 }
 
 TEST(LanguageScore, EveryLengthIsAskedForTheSameTokens) {
-  const Model model = make(small(Task::kMaskedLm));
+  const Model model = make(of_bytes(Task::kMaskedLm));
   const Masking half{.rate = 0.5};
   const LanguageScore whole = score(model, {.length = 55, .masking = half});
   EXPECT_GT(whole.tokens, 5);
@@ -119,7 +106,7 @@ TEST(LanguageScore, EveryLengthIsAskedForTheSameTokens) {
 }
 
 TEST(LanguageScore, DoesNotDependOnTheBatch) {
-  const Model model = make(small(Task::kMaskedLm));
+  const Model model = make(of_bytes(Task::kMaskedLm));
   const LanguageScore one = score(model, {.length = 20, .batch_tokens = 1});
   const LanguageScore all = score(model, {.length = 20, .batch_tokens = 1000});
   EXPECT_EQ(one.tokens, all.tokens);
@@ -128,7 +115,7 @@ TEST(LanguageScore, DoesNotDependOnTheBatch) {
 }
 
 TEST(LanguageScore, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
-  const Model model = make(small(Task::kMaskedLm));
+  const Model model = make(of_bytes(Task::kMaskedLm));
   const at::NoGradGuard no_grad;
   for (at::Tensor& p : model->parameters()) p.zero_();
   // Where all are as likely, one has to be the likeliest: a space is what there is most of.
@@ -148,7 +135,7 @@ TEST(LanguageScore, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
 
 TEST(LanguageScore, ACausalModelIsAskedForEveryToken) {
   const at::NoGradGuard no_grad;
-  const Model model = make(small(Task::kCausalLm));
+  const Model model = make(of_bytes(Task::kCausalLm));
   double loss = 0.0;
   std::int64_t right = 0;
   std::int64_t tokens = 0;
@@ -173,9 +160,9 @@ TEST(LanguageScore, ACausalModelIsAskedForEveryToken) {
 }
 
 TEST(LanguageScore, RefusesOtherModelsAndLengths) {
-  const Model model = make(small(Task::kMaskedLm));
+  const Model model = make(of_bytes(Task::kMaskedLm));
   EXPECT_THROW(score(model, {.length = 2}), std::invalid_argument);
-  EXPECT_THROW(score(make(small(Task::kEncoder)), {}), std::invalid_argument);
+  EXPECT_THROW(score(make(of_bytes(Task::kEncoder)), {}), std::invalid_argument);
 }
 
 // ---- Classes ------------------------------------------------------------------------------------
@@ -203,7 +190,7 @@ TEST(ClassScore, FiguresFollowFromTheTable) {
 
 TEST(ClassScore, IsTheModelsAnswerToEachExampleAlone) {
   const at::NoGradGuard no_grad;
-  const Model model = make(small(Task::kSequenceClassification));
+  const Model model = make(of_bytes(Task::kSequenceClassification));
   std::vector<std::vector<std::int64_t>> table(2, std::vector<std::int64_t>(2));
   double loss = 0.0;
   const auto set = reviews();
@@ -226,9 +213,9 @@ TEST(ClassScore, IsTheModelsAnswerToEachExampleAlone) {
 TEST(ClassScore, RefusesWhatDoesNotFit) {
   auto three = std::make_shared<ExampleSet>(*reviews());
   three->labels = {"no", "yes", "maybe"};
-  const Model model = make(small(Task::kSequenceClassification));
+  const Model model = make(of_bytes(Task::kSequenceClassification));
   EXPECT_THROW(score_classes(*model, three, bytes(), {}), std::invalid_argument);
-  EXPECT_THROW(score_classes(*make(small(Task::kMaskedLm)), reviews(), bytes(), {}),
+  EXPECT_THROW(score_classes(*make(of_bytes(Task::kMaskedLm)), reviews(), bytes(), {}),
                std::invalid_argument);
 }
 
@@ -244,7 +231,7 @@ std::vector<Triple> cases() {
 class TripleScores : public testing::TestWithParam<Task> {};
 
 TEST_P(TripleScores, WhatIsRightOneWayIsWrongTheOther) {
-  Config config = small(GetParam());
+  Config config = of_bytes(GetParam());
   config.num_labels = 1;
   const Model model = make(config);
   std::vector<Triple> turned = cases();
@@ -261,7 +248,7 @@ TEST_P(TripleScores, WhatIsRightOneWayIsWrongTheOther) {
 }
 
 TEST_P(TripleScores, EqualScoresAreWrong) {
-  Config config = small(GetParam());
+  Config config = of_bytes(GetParam());
   config.num_labels = 1;
   const Model model = make(config);
   const std::vector<Triple> same = {{"one", "two", "two", true}, {"one", "two", "two", false}};
@@ -271,10 +258,147 @@ TEST_P(TripleScores, EqualScoresAreWrong) {
 INSTANTIATE_TEST_SUITE_P(Models, TripleScores,
                          testing::Values(Task::kPairMatching, Task::kMaskedLm, Task::kEncoder));
 
+// ---- Words --------------------------------------------------------------------------------------
+
+std::vector<Entity> entities(const std::vector<std::string>& tags) { return entities_of(tags); }
+
+TEST(Entities, BeginAndEndWhereTagsSaySo) {
+  EXPECT_THAT(entities({"B-PER", "I-PER", "O", "B-LOC"}),
+              ElementsAre(Entity{"PER", 0, 2}, Entity{"LOC", 3, 4}));
+  EXPECT_THAT(entities({"B-PER", "B-PER", "I-LOC"}),
+              ElementsAre(Entity{"PER", 0, 1}, Entity{"PER", 1, 2}, Entity{"LOC", 2, 3}));
+  EXPECT_THAT(entities({"I-PER", "I-PER", "O", "I-PER"}),
+              ElementsAre(Entity{"PER", 0, 2}, Entity{"PER", 3, 4}));
+  EXPECT_THAT(entities({"S-PER", "B-PER", "I-PER", "E-PER", "I-PER"}),
+              ElementsAre(Entity{"PER", 0, 1}, Entity{"PER", 1, 4}, Entity{"PER", 4, 5}));
+  EXPECT_THAT(entities({"NOUN", "I-", "", "X-PER"}), ElementsAre());
+}
+
+/// Says class 1 of every token, whatever it reads.
+Model with_one_answer(Task task, std::int64_t labels) {
+  Config config = of_bytes(task);
+  config.num_labels = labels;
+  const Model model = make(config);
+  const at::NoGradGuard no_grad;
+  model->named_parameters()["classifier.weight"].zero_();
+  model->named_parameters()["classifier.bias"][1] = 2.0;
+  return model;
+}
+
+TEST(TagScore, CountsWordsAndEntities) {
+  const auto set = std::make_shared<const TagSet>(
+      TagSet{.texts = {{.words = {"ab", "cd", "e"}, .tags = {1, 0, 1}},
+                       {.words = {"f", "ghij"}, .tags = {1, 2}}},
+             .labels = {"O", "B-X", "I-X"}});
+  const Model model = with_one_answer(Task::kTokenClassification, 3);
+  const TagScore score = score_tags(*model, set, bytes(), {.rows = 1});
+  EXPECT_EQ(score.words.examples(), 5);
+  EXPECT_DOUBLE_EQ(score.words.accuracy(), 3.0 / 5);
+  EXPECT_THAT(score.words.table[2], ElementsAre(0, 1, 0));
+  // Said: five entities of a word. There are three, of which the last has two words.
+  EXPECT_EQ(score.entities, 3);
+  EXPECT_EQ(score.said, 5);
+  EXPECT_EQ(score.right, 2);
+  EXPECT_DOUBLE_EQ(score.f1(), 2 * (2.0 / 5) * (2.0 / 3) / (2.0 / 5 + 2.0 / 3));
+  const double sure = 2 - std::log(std::exp(2.0) + 2);
+  EXPECT_THAT(score.words.loss, DoubleNear((3 * -sure + 2 * (2 - sure)) / 5, 1e-5));
+  EXPECT_EQ(score.unread, 0);
+  const TagScore cut = score_tags(*model, set, bytes(), {.max_length = 5});
+  EXPECT_EQ(cut.unread, 1);
+  EXPECT_EQ(cut.words.examples(), 4);
+  EXPECT_EQ(cut.entities, 3);
+  EXPECT_THROW(score_tags(*make(of_bytes(Task::kMaskedLm)), set, bytes(), {}),
+               std::invalid_argument);
+  EXPECT_THROW(score_tags(*with_one_answer(Task::kTokenClassification, 2), set, bytes(), {}),
+               std::invalid_argument);
+}
+
+// ---- Questions ----------------------------------------------------------------------------------
+
+TextMatch match(const std::string& said, const std::vector<std::string>& right) {
+  return match_answer(said, right);
+}
+
+TEST(MatchAnswer, AsSquadCountsIt) {
+  EXPECT_TRUE(match("The Eiffel Tower.", {"eiffel tower"}).exact);
+  EXPECT_DOUBLE_EQ(match("The Eiffel Tower.", {"eiffel tower"}).f1, 1.0);
+  EXPECT_FALSE(match("Eiffel", {"Eiffel Tower"}).exact);
+  EXPECT_DOUBLE_EQ(match("Eiffel", {"Eiffel Tower"}).f1, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(match("b b c", {"b c d e"}).f1, 2 * (2.0 / 3) * 0.5 / (2.0 / 3 + 0.5));
+  EXPECT_TRUE(match("U.S.", {"us"}).exact);
+  EXPECT_TRUE(match("two", {"one", "two"}).exact);
+  EXPECT_DOUBLE_EQ(match("two", {"one", "three two"}).f1, 2.0 / 3);
+  EXPECT_TRUE(match("", {}).exact);
+  EXPECT_DOUBLE_EQ(match("x", {}).f1, 0.0);
+  EXPECT_DOUBLE_EQ(match("", {"x"}).f1, 0.0);
+  EXPECT_TRUE(match("长江。", {"长江"}).exact);
+  EXPECT_DOUBLE_EQ(match("在长江", {"长江"}).f1, 0.8);
+}
+
+TEST(FindAnswers, TheLikeliestPartOfTheContext) {
+  const at::NoGradGuard no_grad;
+  const Model model = make(of_bytes(Task::kQuestionAnswering));
+  const auto set = std::make_shared<const QuestionSet>(QuestionSet{
+      .questions = {{.question = "who?", .context = "Ada wrote it.", .answers = {"Ada"}},
+                    {.question = "when did it happen?", .context = "In 1843, it seems."}}});
+  std::vector<std::string> expected;
+  for (const Question& question : set->questions) {
+    const Encoding input = encode_pair(*bytes(), question.question, question.context);
+    const auto row = [](const std::vector<std::int32_t>& values) {
+      return at::tensor(std::vector<std::int64_t>(values.begin(), values.end()), at::kLong)
+          .unsqueeze(0);
+    };
+    const at::Tensor logits =
+        model->forward({.ids = row(input.ids), .types = row(input.types)}).logits[0];
+    const std::size_t first = question.question.size() + 2;
+    double best = (logits[0][0] + logits[0][1]).item<double>();
+    expected.emplace_back();
+    for (std::size_t i = 0; i < question.context.size(); ++i) {
+      for (std::size_t k = i; k < question.context.size(); ++k) {
+        const double score = (logits[static_cast<std::int64_t>(first + i)][0] +
+                              logits[static_cast<std::int64_t>(first + k)][1])
+                                 .item<double>();
+        if (score <= best) continue;
+        best = score;
+        expected.back() = question.context.substr(i, k - i + 1);
+      }
+    }
+  }
+  EXPECT_EQ(find_answers(*model, set, bytes(), {.rows = 2}), expected);
+  EXPECT_EQ(find_answers(*model, set, bytes(), {.rows = 1}), expected);
+  const AnswerScore score = score_answers(*model, set, bytes(), {});
+  EXPECT_EQ(score.questions, 2);
+  EXPECT_DOUBLE_EQ(score.exact, (match(expected[0], {"Ada"}).exact ? 0.5 : 0.0) +
+                                    (expected[1].empty() ? 0.5 : 0.0));
+  EXPECT_GT(score.loss, 0.0);
+  EXPECT_THROW(find_answers(*make(of_bytes(Task::kMaskedLm)), set, bytes(), {}),
+               std::invalid_argument);
+}
+
+// ---- Configs ------------------------------------------------------------------------------------
+
+using TuneConfigs = ScratchTest;
+
+TEST_F(TuneConfigs, GoThroughAFile) {
+  TuneConfig config =
+      read_tune_config(file("t.json", R"({"checkpoint": "base", "epochs": 5, "dropout": 0.2})"));
+  EXPECT_EQ(config.epochs, 5);
+  EXPECT_EQ(config.batch, 32);
+  const TuneConfig again = read_tune_config(file("u.json", to_json(config)));
+  EXPECT_EQ(to_json(again), to_json(config));
+  EXPECT_EQ(other_key(config, again), "");
+  config.device = "cpu";
+  EXPECT_EQ(other_key(config, again), "");
+  config.epochs = 6;
+  EXPECT_EQ(other_key(config, again), "epochs");
+  EXPECT_TRUE(std::filesystem::path(with_absolute_paths(config).checkpoint).is_absolute());
+  EXPECT_EQ(with_absolute_paths(config).valid, "");
+}
+
 // ---- Names of classes ---------------------------------------------------------------------------
 
 TEST(LabelNames, GoThroughTheConfig) {
-  Config config = small(Task::kSequenceClassification);
+  Config config = of_bytes(Task::kSequenceClassification);
   EXPECT_THAT(label_names(config), ElementsAre());
   EXPECT_THAT(label_names(parse_config(to_json(config), "here")), ElementsAre());
   const std::vector<std::string> names = {"negative", "neutral", "positive"};

@@ -5,6 +5,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -244,6 +245,16 @@ def test_killed_and_resumed_is_never_killed(corpus, tmp_path, whole):
     assert same(weights(run), weights(whole))
 
 
+def test_one_process_at_a_time(corpus, tmp_path):
+    run = tmp_path / "run"
+    process = start(run, *flags(corpus), "--stages", STAGES)
+    wait_for_step(run, 1)
+    error = pretrain(run, *flags(corpus), "--resume", code=1)
+    assert f"{run}: another process trains in this folder: wait for it, or choose" in error
+    kill(process)
+    pretrain(run, *flags(corpus, 2), "--resume")  # a lock does not outlive its process
+
+
 def test_ctrl_c_saves_and_tells_how_to_go_on(corpus, tmp_path, whole):
     run = tmp_path / "run"
     process = start(run, *flags(corpus), "--stages", STAGES, "--save-every", 0)
@@ -358,6 +369,21 @@ def test_a_damaged_corpus_stops_the_run_and_loses_nothing(corpus, tmp_path):
     error = pretrain(run, "--resume", "--stages", "32x4x8", code=1)
     assert "corpus.tokens: " in error
     assert f"step-00000004 is whole: roformer pretrain {run} --resume" in error
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_goes_on(corpus, tmp_path, whole):
+    run = tmp_path / "run"
+    process = start(run, *flags(corpus), "--stages", STAGES)
+    wait_for_step(run, 10)
+    kill(process)
+    *_, before, last = sorted((run / "checkpoints").iterdir())
+    path = last / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:3000])
+    error = pretrain(run, "--resume", code=1)
+    assert f"remove {last} to go on from {before.name}: roformer pretrain {run} --resume" in error
+    shutil.rmtree(last)
+    pretrain(run, "--resume")
+    assert same(weights(run), weights(whole))
 
 
 def test_a_loss_that_is_no_number(corpus, tmp_path):

@@ -5,7 +5,9 @@
 import json
 import os
 import random
+import resource
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ import transformers
 EXAMPLE = Path(__file__).parents[2] / "examples" / "roformer"
 FIRST_BYTE = 5  # after [PAD] [UNK] [CLS] [SEP] [MASK]
 CLS, SEP = 2, 3
+# Models so small are quicker on one.
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 def run(*arguments, code=0, cwd=None):
@@ -24,6 +28,7 @@ def run(*arguments, code=0, cwd=None):
         text=True,
         check=False,
         cwd=cwd,
+        env=ENVIRONMENT,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -190,17 +195,185 @@ def test_triples_are_cross_validated(tmp_path):
     assert [fold["train"] for fold in got["folds"]] == [30, 30, 30, 30]
     right = sum(fold["measures"]["accuracy"] * fold["test"] for fold in got["folds"])
     assert got["accuracy"] == pytest.approx(right / 40)
-    assert "--folds takes neither" in run(*command, "-o", tmp_path / "run", code=2)
+    assert "--folds takes neither" in run(*command, "--test", tmp_path / "scm.jsonl", code=2)
+    run(*command, "--epochs", 1, "--batch", 8, "-o", tmp_path / "run")
+    assert len(json.loads((tmp_path / "run/folds.json").read_text())["folds"]) == 4
+    assert json.loads((tmp_path / "run/config.json").read_text())["folds"] == 4
     # Without being tuned: the cosine of vectors.
     judge = ("evaluate", tmp_path / "base", tmp_path / "scm.jsonl", "--format", "triples")
     cosine = json.loads(run(*judge, "--tokenizer", "byte", "--device", "cpu", "--json"))
     assert cosine["triples"] == 40
 
 
+BYTES = ("--tokenizer", "byte", "--device", "cpu")
+QUICK = ("--dropout", 0, "--learning-rate", 3e-3, "--batch", 16)
+
+
+def test_words_are_learnt(tmp_path):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    draw = random.Random(5)
+    lines = []
+    for _ in range(160):
+        for _ in range(draw.randint(2, 5)):
+            word = "".join(draw.choices("abcdz", k=3))
+            lines.append(f"{word} x {'B-Z' if 'z' in word else 'O'}")
+        lines.append("")
+    path = tmp_path / "words.conll"
+    path.write_text("\n".join(lines))
+    got = run(
+        *("finetune", tmp_path / "base", path, "--format", "conll", "--valid", path),
+        *("-o", tmp_path / "run", *BYTES, *QUICK, "--epochs", 5, "--json"),
+    )
+    got = json.loads(got)
+    assert got["valid"]["f1"] > 0.95
+    assert got["valid"]["accuracy"] > 0.95
+    best = tmp_path / "run" / "best"
+    again = json.loads(run("evaluate", best, path, *BYTES, "--json"))
+    assert again["f1"] == got["valid"]["f1"]
+    assert again["words"] == sum(1 for line in lines if line)
+    assert "entities: precision" in run("evaluate", best, path, *BYTES)
+    model = transformers.RoFormerForTokenClassification.from_pretrained(best).eval()
+    with torch.no_grad():
+        said = model(byte_ids("abczad")).logits[0].argmax(-1)
+    assert [model.config.id2label[said[at].item()] for at in (1, 4)] == ["O", "B-Z"]
+
+
+def test_answers_are_learnt(tmp_path):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    draw = random.Random(6)
+    lines = []
+    for _ in range(320):
+        left, answer, right = (
+            "".join(draw.choices(letters, k=draw.randint(1, 4)))
+            for letters in ("abc", "123", "abc")
+        )
+        one = {"question": "?", "context": left + answer + right, "answer": answer}
+        lines.append(json.dumps(one | {"answer_start": len(left)}))
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(lines))
+    got = run(
+        *("finetune", tmp_path / "base", path, "--task", "questions", "--valid", path),
+        *("-o", tmp_path / "run", *BYTES, *QUICK, "--epochs", 5, "--json"),
+    )
+    got = json.loads(got)
+    assert got["valid"]["exact"] > 0.9
+    assert got["valid"]["f1"] >= got["valid"]["exact"]
+    best = tmp_path / "run" / "best"
+    again = json.loads(run("evaluate", best, path, *BYTES, "--json"))
+    assert again["exact"] == got["valid"]["exact"]
+    assert "320 questions: exact" in run("evaluate", best, path, *BYTES)
+    transformers.RoFormerForQuestionAnswering.from_pretrained(best)
+
+
+def test_a_config_file(tmp_path, reviews):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    train, dev, _ = reviews
+    config = tmp_path / "tune.json"
+    config.write_text(
+        json.dumps(
+            {"checkpoint": "base", "train": train.name, "valid": dev.name, "tokenizer": "byte"}
+            | {"device": "cpu", "epochs": 2, "batch": 64}
+        )
+    )
+    command = ("finetune", "--config", "tune.json", "-o", "run", "--batch", 32, "--json")
+    got = json.loads(run(*command, cwd=tmp_path))
+    assert got["steps"] == 16  # the flag won
+    kept = json.loads((tmp_path / "run/config.json").read_text())
+    assert kept["batch"] == 32
+    assert kept["epochs"] == 2
+    assert kept["train"] == str(train)
+    assert kept["learning_rate"] == 2e-5
+    # The copy means the same from elsewhere.
+    copy = ("finetune", "--config", tmp_path / "run/config.json", "-o", tmp_path / "run", "--json")
+    assert json.loads(run(*copy))["valid"] == got["valid"]
+    message = run(*copy, "--learning-rate", 1e-3, code=2)
+    assert "run holds a run with another learning_rate: choose another folder" in message
+    config.write_text('{"learning_rat": 1}')
+    message = run("finetune", "--config", config, "-o", tmp_path / "other", code=1)
+    assert 'tune.json: there is no key "learning_rat"; did you mean "learning_rate"?' in message
+    config.write_text('{"epochs": 0}')
+    message = run("finetune", "--config", config, "-o", tmp_path / "other", code=1)
+    assert "tune.json: epochs must be from 1 to 100000, got 0" in message
+
+
+def test_a_run_that_was_killed_goes_on(tmp_path, reviews):
+    save_model("RoFormerForMaskedLM", tmp_path / "base")
+    train, dev, _ = reviews
+
+    def command(name):
+        return (
+            *("finetune", tmp_path / "base", train, "--valid", dev, "-o", tmp_path / name, *BYTES),
+            *("--learning-rate", 3e-3, "--epochs", 6, "--batch", 16, "--report-every", 1),
+            "--json",
+        )
+
+    whole = json.loads(run(*command("whole")))
+    killed = subprocess.Popen(
+        [os.environ["ROFORMER_COMMAND"], *map(str, command("run"))],
+        stdout=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while not (metrics.exists() and '"step":40,' in metrics.read_text()):
+        assert killed.poll() is None
+        time.sleep(0.005)
+    # Nobody else may work there meanwhile.
+    assert "another process trains in this folder" in run(*command("run"), code=1)
+    killed.kill()
+    killed.communicate()
+    assert json.loads(run(*command("run")))["valid"] == whole["valid"]
+    same = [tmp_path / name / "best" / "model.safetensors" for name in ("run", "whole")]
+    assert same[0].read_bytes() == same[1].read_bytes()
+
+
+def test_what_goes_wrong_is_said_and_loses_nothing(tmp_path, reviews):
+    base = tmp_path / "base"
+    save_model("RoFormerForMaskedLM", base)
+    train, dev, _ = reviews
+    command = ("finetune", base, train, "--valid", dev, "-o", tmp_path / "run", "--device", "cpu")
+    message = run(*command, code=2)
+    assert "there is no vocab.txt with the model: name one with --vocab" in message
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n" + "\n".join("abcdefghz"))
+    message = run(*command, "--vocab", tmp_path / "no.txt", code=1)
+    assert "no.txt: cannot open: No such file or directory" in message
+    large = tmp_path / "large.txt"
+    large.write_text(vocabulary.read_text() + "\n" + "\n".join(f"w{n}" for n in range(300)))
+    assert "large.txt: 314 tokens, and the model has 261" in run(*command, "--vocab", large, code=1)
+    command = (*command, *("--tokenizer", "byte", "--epochs", 2, "--batch", 64))
+    message = run(*command, "--learning-rate", "1e38", "--warmup", 0, "--clip-norm", 0, code=1)
+    assert "not a finite number: " in message
+    assert "no checkpoint was written yet" in message
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = subprocess.run(
+        [os.environ["ROFORMER_COMMAND"], *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
+        preexec_fn=limit,
+        restore_signals=False,
+    )
+    assert done.returncode == 1
+    assert "safetensors: cannot write: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    run(*command)
+    (base / "model.safetensors").write_bytes((base / "model.safetensors").read_bytes()[:5000])
+    message = run(*command[:5], "-o", tmp_path / "other", "--tokenizer", "byte", code=1)
+    assert "model.safetensors: " in message
+
+
 def test_wrong_usage(tmp_path, reviews):
     save_model("RoFormerForMaskedLM", tmp_path / "base")
     command = ("finetune", tmp_path / "base", reviews[0], "--tokenizer", "byte", "--device", "cpu")
     assert "--output" in run(*command, code=2)
+    assert "CHECKPOINT" in run("finetune", code=2)
+    assert "TRAIN" in run("finetune", tmp_path / "base", code=2)
+    assert "--batch must be from 1" in run(*command, "--batch", 0, code=2)
+    assert "--schedule must be one of" in run(*command, "--schedule", "wavy", code=2)
     other = tmp_path / "other.tsv"
     other.write_text("label\ttext_a\nmaybe\tabc\n")
     message = run(*command, "--valid", other, "-o", tmp_path / "run", code=1)

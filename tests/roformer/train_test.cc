@@ -426,8 +426,8 @@ TEST_F(TrainTest, ConfigsAreReadAndWritten) {
   EXPECT_THAT(config.stages, ElementsAre(Stage{512, 256, 200}, Stage{1536, 64, 10}));
   EXPECT_FALSE(config.packed);
   EXPECT_EQ(config.steps(), 210);
-  set_from_text(config, "whole_words", std::vector<std::string>{"off"});
-  set_from_text(config, "corpus", std::vector<std::string>{"b", "c,d"});
+  set_from_text(keys_of(config), "whole_words", std::vector<std::string>{"off"});
+  set_from_text(keys_of(config), "corpus", std::vector<std::string>{"b", "c,d"});
   const RunConfig again = read_run_config(file("again.json", to_json(config)));
   EXPECT_EQ(to_json(again), to_json(config));
   EXPECT_THAT(again.corpus, ElementsAre("b", "c,d"));

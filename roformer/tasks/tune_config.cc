@@ -1,0 +1,120 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/tasks/tune_config.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace rotary::roformer {
+namespace {
+
+/// What a run that goes on may change.
+constexpr std::array<std::string_view, 7> kFree = {
+    "test", "device", "checkpointing", "report_every", "gradients_every", "save_every", "keep"};
+
+}  // namespace
+
+std::vector<BoundKey> keys_of(TuneConfig& config) {
+  return {
+      {{"checkpoint", "PATH", "the model to begin with: a folder or a .safetensors file"},
+       &config.checkpoint},
+      {{"train", "PATH", "labelled examples"}, &config.train},
+      {{"valid", "PATH", "examples that say which epoch is the best"}, &config.valid},
+      {{"test", "PATH", "examples for the best epoch, at the end"}, &config.test},
+      {{"task", "WORD",
+        "classification ([CLS], two layers), matching (pooled, one layer), tokens, questions; "
+        "auto: "
+        "matching for pairs and triples, tokens for conll, else classification"},
+       &config.task,
+       {"auto|classification|matching|tokens|questions"}},
+      {{"format", "WORD", "auto (by the file's name), tsv, jsonl, conll or triples"},
+       &config.format,
+       {"auto|tsv|jsonl|conll|triples"}},
+      {{"label", "NAME", "column or field of the class"}, &config.label},
+      {{"text", "NAME", "column or field of the text"}, &config.text},
+      {{"second_text", "NAME", "column or field of the other text of a pair; else single texts"},
+       &config.second_text},
+      {{"zero_types", "on|off", "token types of the second text are 0, as RoFormer's authors do"},
+       &config.zero_types},
+      {{"pooling", "WORD", "of matching: mean or cls"}, &config.pooling, {"mean|cls"}},
+      {{"folds", "K", "cross-validate with that many folds; 0: train once"},
+       &config.folds,
+       {{}, 0.0, 1000.0}},
+      {{"tokenizer", "WORD",
+        "auto (roformer with a dictionary, else bert), roformer, bert, character or byte"},
+       &config.tokenizer,
+       {"auto|roformer|bert|character|byte"}},
+      {{"vocab", "PATH", "the vocabulary; else vocab.txt with the model"}, &config.vocab},
+      {{"dict", "PATH", "jieba's dictionary; else dict.txt with the model"}, &config.dict},
+      {{"max_length", "N", "tokens at most; the rest is cut off"},
+       &config.max_length,
+       {{}, 4.0, 1 << 24}},
+      {{"epochs", "N", "how often every example is learnt from"},
+       &config.epochs,
+       {{}, 1.0, 100000.0}},
+      {{"batch", "N", "examples a step; a triple is two"}, &config.batch, {{}, 1.0, 1 << 20}},
+      {{"accumulate", "N", "batches a step"}, &config.accumulate, {{}, 1.0, 1 << 20}},
+      {{"learning_rate", "X", "the highest"}, &config.learning_rate},
+      {{"schedule", "WORD", "after the warm-up: constant, linear or cosine"},
+       &config.schedule,
+       {"constant|linear|cosine"}},
+      {{"warmup", "X", "share of the steps in which the learning rate rises"},
+       &config.warmup,
+       {{}, 0.0, 1.0}},
+      {{"weight_decay", "X", "of AdamW; not of norms and biases"}, &config.weight_decay},
+      {{"clip_norm", "X", "largest norm of the gradient; 0: any"}, &config.clip_norm},
+      {{"dropout", "X", "another than the model's; -1: the model's"},
+       &config.dropout,
+       {{}, -1.0, 0.999}},
+      {{"seed", "N", "of new layers, order, dropout and folds"}, &config.seed},
+      {{"device", "WORD", "auto (a GPU where there is one), cpu, cuda or cuda:N"}, &config.device},
+      {{"precision", "WORD", "float32, bfloat16, or auto (bfloat16 on a GPU)"},
+       &config.precision,
+       {"auto|float32|bfloat16"}},
+      {{"checkpointing", "on|off", "compute layers again in the backward pass: less memory"},
+       &config.checkpointing},
+      {{"report_every", "N", "steps between reports"}, &config.report_every, {{}, 1.0}},
+      {{"gradients_every", "N", "steps between reports of every layer's gradient; 0: none"},
+       &config.gradients_every},
+      {{"save_every", "N", "steps between checkpoints; 0: after each epoch"}, &config.save_every},
+      {{"keep", "N", "checkpoints that stay"}, &config.keep, {{}, 1.0}},
+  };
+}
+
+TuneConfig read_tune_config(const std::filesystem::path& path) {
+  TuneConfig config;
+  read_config_file(keys_of(config), path);
+  return config;
+}
+
+TuneConfig with_absolute_paths(TuneConfig config) {
+  for (std::string* path : {&config.checkpoint, &config.train, &config.valid, &config.test,
+                            &config.vocab, &config.dict}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  return config;
+}
+
+std::string other_key(const TuneConfig& config, const TuneConfig& kept) {
+  TuneConfig a = config;
+  TuneConfig b = kept;
+  const std::vector<BoundKey> now = keys_of(a);
+  const std::vector<BoundKey> then = keys_of(b);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (std::ranges::find(kFree, now[i].told.name) != kFree.end()) continue;
+    const bool same =
+        std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(then[i].value); },
+                   now[i].value);
+    if (!same) return std::string(now[i].told.name);
+  }
+  return {};
+}
+
+std::string to_json(const TuneConfig& config) {
+  TuneConfig copy = config;
+  return to_json(keys_of(copy));
+}
+
+}  // namespace rotary::roformer

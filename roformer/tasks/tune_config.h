@@ -1,0 +1,87 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a fine-tuning run is to do: a JSON object, each key of which a flag of the command may
+/// replace.
+///
+///   {"checkpoint": "base", "train": "train.tsv", "valid": "dev.tsv", "epochs": 3,
+///    "learning_rate": 5e-5}
+///
+/// A key that is not known, or a value that does not fit, is an error that names it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "roformer/train/config_keys.h"
+
+namespace rotary::roformer {
+
+struct TuneConfig {
+  // ---- The task ---------------------------------------------------------------------------------
+  std::string checkpoint;
+  std::string train;
+  std::string valid;
+  std::string test;
+  /// "auto", "classification", "matching", "tokens" or "questions".
+  std::string task = "auto";
+  /// "auto", "tsv", "jsonl", "conll" or "triples".
+  std::string format = "auto";
+  /// Of tables and objects: where the class and the texts are.
+  std::string label = "label";
+  std::string text = "text_a";
+  std::string second_text;
+  bool zero_types = false;
+  /// Of matching: "mean" or "cls".
+  std::string pooling = "mean";
+  std::int64_t folds = 0;
+
+  // ---- The text ---------------------------------------------------------------------------------
+  std::string tokenizer = "auto";
+  std::string vocab;
+  std::string dict;
+  std::int64_t max_length = 512;
+
+  // ---- The steps --------------------------------------------------------------------------------
+  std::int64_t epochs = 3;
+  std::int64_t batch = 32;
+  std::int64_t accumulate = 1;
+  double learning_rate = 2e-5;
+  /// "constant", "linear" or "cosine".
+  std::string schedule = "linear";
+  double warmup = 0.1;
+  double weight_decay = 0.01;
+  double clip_norm = 1.0;
+  /// -1: the model's own.
+  double dropout = -1.0;
+  std::uint64_t seed = 0;
+
+  // ---- The machine, and what is told and kept ---------------------------------------------------
+  std::string device = "auto";
+  std::string precision = "float32";
+  bool checkpointing = false;
+  std::int64_t report_every = 10;
+  std::int64_t gradients_every = 0;
+  /// 0: after each epoch.
+  std::int64_t save_every = 0;
+  std::int64_t keep = 1;
+};
+
+/// All keys in their order, bound to this config.
+std::vector<BoundKey> keys_of(TuneConfig& config);
+
+/// Throws IoError that names the file and the key.
+TuneConfig read_tune_config(const std::filesystem::path& path);
+
+/// Paths that mean the same from any folder, for the copy of the config.
+TuneConfig with_absolute_paths(TuneConfig config);
+
+/// The first key that makes `config` another run than `kept`, one that must not go on where that
+/// one ended; empty where there is none. Where and how it is computed may change.
+std::string other_key(const TuneConfig& config, const TuneConfig& kept);
+
+std::string to_json(const TuneConfig& config);
+
+}  // namespace rotary::roformer
