@@ -125,6 +125,51 @@ struct Float16 {
 #endif
 };
 
+#if HWY_TARGET == HWY_NEON
+// NEON's narrow types again, as many as fill a register: they become two vectors of floats, and two
+// become one. Each instruction that converts takes one half.
+
+/// What the results of two instructions are held in.
+template <class V>
+struct Two {
+  V low, high;
+};
+
+struct WideFloat16 : Float16 {
+  using Narrow = Float16;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Two<V> load_two(D /*d*/, const std::uint16_t* from) {
+    const float16x8_t both = vreinterpretq_f16_u16(vld1q_u16(from));
+    return {V(vcvt_f32_f16(vget_low_f16(both))), V(vcvt_high_f32_f16(both))};
+  }
+  template <class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store_two(Way& way, D /*d*/, V low, V high, std::uint16_t* to) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    const float16x8_t both = vcvt_high_f16_f32(vcvt_f16_f32(low.raw), high.raw);
+    way(d16, hn::Vec<decltype(d16)>(vreinterpretq_u16_f16(both)), to);
+  }
+};
+
+/// By the instructions of newer machines.
+struct WideBFloat16 : BFloat16 {
+  using Narrow = BFloat16;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Two<V> load_two(D d, const std::uint16_t* from) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    const auto both = hn::LoadU(d16, from);
+    return {hn::BitCast(d, hn::InterleaveLower(d16, hn::Zero(d16), both)),
+            hn::BitCast(d, hn::InterleaveUpper(d16, hn::Zero(d16), both))};
+  }
+  template <class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store_two(Way& way, D /*d*/, V low, V high, std::uint16_t* to) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    uint16x8_t both = round_to_bfloat16(low.raw);
+    asm(ROTARY_CPU_NEWER_ARM "bfcvtn2 %0.8h, %1.4s" : "+w"(both) : "w"(high.raw));
+    way(d16, hn::Vec<decltype(d16)>(both), to);
+  }
+};
+#endif
+
 }  // namespace rotary::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -16,7 +16,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include "cpu/elements-inl.h"
@@ -231,10 +230,39 @@ TurnHeads<typename Turn::T> choose_whole(std::int64_t pairs) {
 
 /// What turns heads of E whose pairs lie as the policy says.
 template <class E>
-using HalfTurnOf = std::conditional_t<std::is_same_v<E, BFloat16>, HalfWordTurn, HalfTurn<E>>;
+struct TurnsOf {
+  using Half = HalfTurn<E>;
+  using Neighbour = NeighbourTurn<E>;
+};
+template <>
+struct TurnsOf<BFloat16> {
+  using Half = HalfWordTurn;
+  using Neighbour = NeighbourWordTurn<Words>;
+};
+#if HWY_TARGET == HWY_NEON
+template <>
+struct TurnsOf<Float16> {
+  using Half = WideHalfTurn<WideFloat16>;
+  using Neighbour = WideNeighbourTurn<WideFloat16>;
+};
+/// E on machines with has_armv86().
 template <class E>
-using NeighbourTurnOf =
-    std::conditional_t<std::is_same_v<E, BFloat16>, NeighbourWordTurn, NeighbourTurn<E>>;
+struct Newer : E {};
+template <>
+struct TurnsOf<Newer<Float32>> {
+  using Half = HalfTurn<Float32>;
+  using Neighbour = ComplexTurn;
+};
+template <>
+struct TurnsOf<Newer<BFloat16>> {
+  using Half = WideHalfTurn<WideBFloat16>;
+  using Neighbour = NeighbourWordTurn<RoundedWords>;
+};
+#endif
+template <class E>
+using HalfTurnOf = typename TurnsOf<E>::Half;
+template <class E>
+using NeighbourTurnOf = typename TurnsOf<E>::Neighbour;
 
 template <class E, class Way, Ahead kAhead>
 TurnHeads<typename E::Compute> choose_whole(Pairing pairing, std::int64_t pairs) {

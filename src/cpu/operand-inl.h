@@ -155,12 +155,19 @@ class OperandRun {
     if constexpr (sizeof(T) == sizeof(double)) {
       choose_for<Float64>(delivery, locality);
     } else if (operand_->in.dtype == DType::kBFloat16) {
-      choose_for<BFloat16>(delivery, locality);
+      choose_newer<BFloat16>(delivery, locality);
     } else if (operand_->in.dtype == DType::kFloat16) {
       choose_for<Float16>(delivery, locality);
     } else {
-      choose_for<Float32>(delivery, locality);
+      choose_newer<Float32>(delivery, locality);
     }
+  }
+  template <class E>
+  void choose_newer(Delivery delivery, Locality locality) {
+#if HWY_TARGET == HWY_NEON
+    if (has_armv86()) return choose_for<Newer<E>>(delivery, locality);
+#endif
+    choose_for<E>(delivery, locality);
   }
   template <class E>
   void choose_for(Delivery delivery, Locality locality) {

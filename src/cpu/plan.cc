@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "cpu/parallel.h"
+#include "cpu/targets.h"
 
 namespace rotary::internal {
 namespace {
@@ -62,7 +63,9 @@ RowForm form_for(const Job& job, const Operand& x) noexcept {
   const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
   const bool words = x.in.dtype == DType::kBFloat16;
   if (!dense || job.read != job.write) return RowForm::kPlain;
-  if (job.read == Pairing::kHalf) return words ? RowForm::kSorted : RowForm::kPlain;
+  if (job.read == Pairing::kHalf) {
+    return words && !has_armv86() ? RowForm::kSorted : RowForm::kPlain;  // see TurnsOf
+  }
   return words ? RowForm::kPlain : RowForm::kSpread;
 }
 

@@ -6,11 +6,43 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "rope/kernel.h"
 #include "rotary/cpu.h"
 #include "support/message.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+namespace rotary::internal {
+
+bool has_armv86() noexcept {
+#if defined(__aarch64__) && defined(__linux__)
+  // HWCAP_FCMA and HWCAP2_BF16, by value: older headers lack the names.
+  constexpr unsigned long kBit = 1ul << 14;
+  static const bool has = (getauxval(AT_HWCAP) & getauxval(AT_HWCAP2) & kBit) != 0;
+  return has;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  static const bool has = [] {
+    const auto has_feature = [](const char* name) {
+      int value = 0;
+      std::size_t size = sizeof(value);
+      return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+    };
+    return has_feature("hw.optional.arm.FEAT_FCMA") && has_feature("hw.optional.arm.FEAT_BF16");
+  }();
+  return has;
+#else
+  return false;
+#endif
+}
+
+}  // namespace rotary::internal
 
 namespace rotary {
 namespace {

@@ -17,3 +17,11 @@
 #ifndef HWY_COMPILE_ALL_ATTAINABLE
 #define HWY_COMPILE_ALL_ATTAINABLE
 #endif
+
+namespace rotary::internal {
+
+/// Whether this machine has the instructions of Armv8.6 for bfloat16 and complex numbers: servers
+/// since 2020 do.
+bool has_armv86() noexcept;
+
+}  // namespace rotary::internal

@@ -221,11 +221,11 @@ struct Words {
 };
 
 /// bfloat16, pairs (2i, 2i + 1): x is at even places, y at odd ones.
+template <class W>
 struct NeighbourWordTurn {
   using Element = BFloat16;
   using T = float;
   using Storage = std::uint16_t;
-  using W = Words;
   static constexpr std::int64_t kColumn = 2;
   static constexpr int kParts = 1;
   template <class V>
@@ -299,6 +299,113 @@ struct HalfWordTurn {
              out + kPart * pairs);
   }
 };
+
+#if HWY_TARGET == HWY_NEON
+/// Three instructions for eight numbers instead of seven.
+struct RoundedWords : Words {
+  template <class Way, class D>
+  static HWY_INLINE void store(Way& way, D /*d*/, hn::Vec<D> at_even, hn::Vec<D> at_odd,
+                               std::uint16_t* out) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    const uint16x8_t even = round_to_bfloat16(at_even.raw);
+    const uint16x8_t odd = round_to_bfloat16(at_odd.raw);
+    way(d16, hn::Vec<decltype(d16)>(vzip1q_u16(even, odd)), out);
+  }
+};
+
+/// float, pairs (2i, 2i + 1): one instruction multiplies by i s and adds.
+struct ComplexTurn : NeighbourTurn<Float32> {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> turn(D /*d*/, const Table<V>& z, const Data<V>& data) {
+    return {V(add_turned(hn::Mul(data.v, z.c).raw, z.s.raw, data.v.raw))};
+  }
+};
+
+// The same for elements that are loaded and stored two vectors at a time.
+
+/// Pairs (i, i + pairs).
+template <class E>
+struct WideHalfTurn {
+  using Element = typename E::Narrow;
+  using T = typename E::Compute;
+  using Storage = typename E::Storage;
+  static constexpr std::int64_t kColumn = 2;
+  static constexpr int kParts = 2;
+  template <class V>
+  struct Table {
+    V low_c, low_s, high_c, high_s;
+  };
+  template <class V>
+  struct Data {
+    V low_x, high_x, low_y, high_y;
+  };
+  static std::int64_t end(std::int64_t pairs) { return pairs; }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Table<V> table(D d, const Row<T>& row, std::int64_t i) {
+    const std::int64_t high = i + static_cast<std::int64_t>(hn::Lanes(d));
+    return {hn::LoadU(d, row.c + i), hn::LoadU(d, row.s + i), hn::LoadU(d, row.c + high),
+            hn::LoadU(d, row.s + high)};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> load(D d, const Storage* in, std::int64_t pairs) {
+    const auto x = E::load_two(d, in);
+    const auto y = E::load_two(d, in + pairs);
+    return {x.low, x.high, y.low, y.high};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
+    return {fused_negative(d, v.low_y, z.low_s, hn::Mul(v.low_x, z.low_c)),
+            fused_negative(d, v.high_y, z.high_s, hn::Mul(v.high_x, z.high_c)),
+            fused(d, v.low_x, z.low_s, hn::Mul(v.low_y, z.low_c)),
+            fused(d, v.high_x, z.high_s, hn::Mul(v.high_y, z.high_c))};
+  }
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out, std::int64_t pairs) {
+    E::store_two(way, d, kPart == 0 ? v.low_x : v.low_y, kPart == 0 ? v.high_x : v.high_y,
+                 out + kPart * pairs);
+  }
+};
+
+/// Pairs (2i, 2i + 1), by rows that are spread.
+template <class E>
+struct WideNeighbourTurn {
+  using Element = typename E::Narrow;
+  using T = typename E::Compute;
+  using Storage = typename E::Storage;
+  static constexpr std::int64_t kColumn = 2;
+  static constexpr int kParts = 1;
+  template <class V>
+  struct Table {
+    V low_c, low_s, high_c, high_s;
+  };
+  template <class V>
+  struct Data {
+    V low, high;
+  };
+  static std::int64_t end(std::int64_t pairs) { return 2 * pairs; }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Table<V> table(D d, const Row<T>& row, std::int64_t i) {
+    const std::int64_t high = i + static_cast<std::int64_t>(hn::Lanes(d));
+    return {hn::LoadU(d, row.other_c + i), hn::LoadU(d, row.other_s + i),
+            hn::LoadU(d, row.other_c + high), hn::LoadU(d, row.other_s + high)};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> load(D d, const Storage* in, std::int64_t /*pairs*/) {
+    const auto v = E::load_two(d, in);
+    return {v.low, v.high};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> turn(D d, const Table<V>& z, const Data<V>& v) {
+    return {fused(d, swap_pairs(d, v.low), z.low_s, hn::Mul(v.low, z.low_c)),
+            fused(d, swap_pairs(d, v.high), z.high_s, hn::Mul(v.high, z.high_c))};
+  }
+  template <int kPart, class Way, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out,
+                               std::int64_t /*pairs*/) {
+    E::store_two(way, d, v.low, v.high, out);
+  }
+};
+#endif
 
 }  // namespace rotary::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

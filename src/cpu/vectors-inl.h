@@ -76,6 +76,25 @@ HWY_INLINE V fused_negative(D d, V a, V b, V c) {
 #endif
 }
 
+#if HWY_TARGET == HWY_NEON
+// Instructions of Armv8.6 that this Highway does not know of: only for machines that have them
+// (has_armv86(), targets.h). The assembler must be told; compilers are not, and choose none of them.
+#define ROTARY_CPU_NEWER_ARM ".arch armv8.6-a+crypto\n\t"
+
+/// To nearest even, in the lower half; the upper half is zero.
+HWY_INLINE uint16x8_t round_to_bfloat16(float32x4_t v) {
+  uint16x8_t rounded;
+  asm(ROTARY_CPU_NEWER_ARM "bfcvtn %0.4h, %1.4s" : "=w"(rounded) : "w"(v));
+  return rounded;
+}
+
+/// sum + (-y s, x s) for each pair (x, y) of v, rounded once; s is at odd lanes.
+HWY_INLINE float32x4_t add_turned(float32x4_t sum, float32x4_t s, float32x4_t v) {
+  asm(ROTARY_CPU_NEWER_ARM "fcmla %0.4s, %1.4s, %2.4s, #90" : "+w"(sum) : "w"(s), "w"(v));
+  return sum;
+}
+#endif
+
 }  // namespace rotary::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

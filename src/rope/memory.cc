@@ -13,27 +13,6 @@
 namespace rotary::internal {
 namespace {
 
-/// Bytes from the first to past the last that a view touches, counting only dimensions whose steps
-/// are shorter than `period` bytes. Addresses may wrap: they are numbers here.
-struct Extent {
-  std::uint64_t first;
-  std::uint64_t size;
-};
-
-Extent extent(const ConstTensorView& view, std::int64_t period) noexcept {
-  const auto size = static_cast<std::int64_t>(size_of(view.dtype));
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] <= 1) continue;  // whatever its stride, it is never taken
-    const std::int64_t step = view.strides[i] * size;
-    if (std::abs(step) >= period) continue;
-    (step < 0 ? low : high) += (view.shape[i] - 1) * step;
-  }
-  return {reinterpret_cast<std::uintptr_t>(view.data) + static_cast<std::uint64_t>(low),
-          static_cast<std::uint64_t>(high - low + size)};
-}
-
 /// True when every step of the view is shorter than the period or a multiple of it.
 bool repeats(const ConstTensorView& view, std::int64_t period) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(view.dtype));
@@ -59,17 +38,6 @@ bool apart_modulo(const ConstTensorView& a, const ConstTensorView& b,
   return difference(x.first, y.first) >= x.size && difference(y.first, x.first) >= y.size;
 }
 
-/// Each dimension steps over the next: the usual order, seen without sorting.
-bool is_row_major(const ConstTensorView& view) noexcept {
-  std::int64_t reach = 1;
-  for (std::size_t i = static_cast<std::size_t>(view.rank); i-- > 0;) {
-    if (view.shape[i] == 1) continue;
-    if (view.strides[i] < reach) return false;
-    reach = view.strides[i] * view.shape[i];
-  }
-  return true;
-}
-
 }  // namespace
 
 bool fits_memory(const ConstTensorView& view) noexcept {
@@ -88,7 +56,7 @@ bool fits_memory(const ConstTensorView& view) noexcept {
 }
 
 bool elements_are_distinct(const ConstTensorView& view) noexcept {
-  if (is_row_major(view)) return true;
+  if (is_ordinary(view)) return true;
   std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims;  // stride, size
   std::size_t count = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
@@ -111,12 +79,8 @@ bool is_same_memory(const ConstTensorView& a, const ConstTensorView& b) noexcept
   return same;
 }
 
-bool may_overlap(const ConstTensorView& a, const ConstTensorView& b) noexcept {
+bool may_interleave(const ConstTensorView& a, const ConstTensorView& b) noexcept {
   if (a.num_elements() == 0 || b.num_elements() == 0) return false;
-  constexpr std::int64_t kWhole = INT64_MAX;
-  const Extent x = extent(a, kWhole);
-  const Extent y = extent(b, kWhole);
-  if (x.first + x.size <= y.first || y.first + y.size <= x.first) return false;
   const auto size = static_cast<std::int64_t>(size_of(a.dtype));
   for (std::size_t i = 0; i < static_cast<std::size_t>(a.rank); ++i) {
     if (a.shape[i] > 1 && apart_modulo(a, b, std::abs(a.strides[i]) * size)) return false;

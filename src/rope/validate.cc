@@ -121,7 +121,10 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
   }
 }
 
-void check_memory(std::string_view function, const ConstTensorView& view) {
+namespace {
+
+/// Sizes and strides of a view that is out of the ordinary.
+void check_sizes(std::string_view function, const ConstTensorView& view) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     if (view.shape[i] < 0) {
       reject("[", function, "] sizes must not be negative, got ", view.shape[i]);
@@ -130,6 +133,13 @@ void check_memory(std::string_view function, const ConstTensorView& view) {
   if (!fits_memory(view)) {
     reject("[", function, "] sizes and strides must fit into memory, got shape ", shape_text(view));
   }
+}
+
+/// Whether it is an ordinary one.
+template <typename Void>
+bool check_view(std::string_view function, const BasicTensorView<Void>& view) {
+  const bool ordinary = is_ordinary(view);
+  if (!ordinary) check_sizes(function, view);
   if (view.data == nullptr && view.num_elements() > 0) {
     reject("[", function, "] the tensor has no memory, shape ", shape_text(view));
   }
@@ -137,10 +147,17 @@ void check_memory(std::string_view function, const ConstTensorView& view) {
     reject("[", function, "] the memory must be aligned to its elements (", size_of(view.dtype),
            " bytes), got address ", view.data);
   }
+  return ordinary;
+}
+
+}  // namespace
+
+void check_memory(std::string_view function, const ConstTensorView& view) {
+  check_view(function, view);
 }
 
 template <typename Void>
-void check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim) {
+bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim) {
   if (view.rank != 3 && view.rank != 4) {
     reject("[", function,
            "] the tensor must be [tokens, heads, head_dim] or [batch, tokens, heads, head_dim], "
@@ -154,20 +171,21 @@ void check_heads(std::string_view function, BasicTensorView<Void>& view, std::in
   if (!is_on_host(view) && !has_cuda()) {
     reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
   }
-  check_memory(function, view);
+  const bool ordinary = check_view(function, view);
   const auto last = static_cast<std::size_t>(view.rank - 1);
   if (view.shape[last] != head_dim) {
     reject("[", function, "] the last size must be head_dim ", head_dim, ", got shape ",
            shape_text(view));
   }
-  if (view.rank == 4) return;
+  if (view.rank == 4) return ordinary;
   view.rank = 4;
   view.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
   view.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
+  return ordinary;
 }
 
-template void check_heads(std::string_view, TensorView&, std::int64_t);
-template void check_heads(std::string_view, ConstTensorView&, std::int64_t);
+template bool check_heads(std::string_view, TensorView&, std::int64_t);
+template bool check_heads(std::string_view, ConstTensorView&, std::int64_t);
 
 namespace {
 
@@ -205,8 +223,12 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
 
 /// The very view that is read is written.
 bool is_in_place(const Operand& x) noexcept {
-  return x.in.data == x.out.data && x.in.rank == x.out.rank && x.in.dtype == x.out.dtype &&
-         x.in.shape == x.out.shape && x.in.strides == x.out.strides && x.in.device == x.out.device;
+  bool same = x.in.data == x.out.data && x.in.rank == x.out.rank && x.in.dtype == x.out.dtype &&
+              x.in.device == x.out.device;
+  for (std::size_t i = 0; same && i < static_cast<std::size_t>(x.in.rank); ++i) {
+    same = x.in.shape[i] == x.out.shape[i] && x.in.strides[i] == x.out.strides[i];
+  }
+  return same;
 }
 
 /// Throws unless the scale of results in float8 is a number apart from what is written.
@@ -220,14 +242,16 @@ void check_scale(std::string_view function, const Operand& scaled,
   }
 }
 
-/// Throws if what one operand writes is read or written by another.
+/// Throws if what one operand writes is read or written by another. Each has been checked: views
+/// that begin at one address are the same.
 void check_apart(std::string_view function, std::span<const Operand> operands) {
+  const auto in_place = [](const Operand& x) { return x.in.data == x.out.data; };
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t j = i + 1; j < operands.size(); ++j) {
       const Operand& a = operands[i];
       const Operand& b = operands[j];
-      if (may_overlap(a.out, b.out) || (!is_in_place(b) && may_overlap(a.out, b.in)) ||
-          (!is_in_place(a) && may_overlap(a.in, b.out))) {
+      if (may_overlap(a.out, b.out) || (!in_place(b) && may_overlap(a.out, b.in)) ||
+          (!in_place(a) && may_overlap(a.in, b.out))) {
         reject("[", function, "] tensors of one call must not share memory that is written, but ",
                i, " and ", j, " do");
       }
@@ -245,7 +269,7 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
   }
   for (const Operand& given : list) {
     Operand& operand = checked.add(given);
-    check_heads(function, operand.out, head_dim);
+    const bool ordinary = check_heads(function, operand.out, head_dim);
     if (is_float8(given.in.dtype)) {
       reject("[", function, "] float8 is for results alone, got an input of ",
              name_of(given.in.dtype));
@@ -255,7 +279,7 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
     }
     if (is_in_place(given)) {
       operand.in = operand.out;
-      check_distinct(function, operand.out);
+      if (!ordinary) check_distinct(function, operand.out);
     } else {
       check_heads(function, operand.in, head_dim);
       check_output(function, operand.in, operand.out);

@@ -31,9 +31,9 @@ void check_threads(std::string_view function, const Threads& threads);
 void check_memory(std::string_view function, const ConstTensorView& view);
 
 /// Makes the view [batch, tokens, heads, head_dim]. Throws unless its rank is 3 or 4, its type a
-/// floating-point one and its last size head_dim.
+/// floating-point one and its last size head_dim. Returns is_ordinary().
 template <typename Void>
-void check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim);
+bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim);
 
 /// Room for the operands of a call, on the stack; only what is added is ever touched.
 class OperandList {
