@@ -78,7 +78,7 @@ HWY_INLINE V fused_negative(D d, V a, V b, V c) {
 
 #if HWY_TARGET == HWY_NEON
 // Instructions of Armv8.6 that this Highway does not know of: only for machines that have them
-// (has_armv86(), targets.h). The assembler must be told; compilers are not, and choose none of them.
+// (has_armv86(), targets.h). The assembler must be told; the compiler is not, and uses none itself.
 #define ROTARY_CPU_NEWER_ARM ".arch armv8.6-a+crypto\n\t"
 
 /// To nearest even, in the lower half; the upper half is zero.
