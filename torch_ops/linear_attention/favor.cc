@@ -151,7 +151,8 @@ FavorGradients gradients_by_kernel(const FeatureGradients& g, const FavorInputs&
   const auto run = [&](cuda::FavorSide side, const OptionalTensor& gradient) {
     const bool query = side == cuda::FavorSide::kQuery;
     const at::Tensor& own = query ? kernels.q : kernels.k;
-    const at::Tensor prefixes = query ? sums : kernels.prefixes(c, h.const_data_ptr<float>());
+    const at::Tensor prefixes =
+        query ? sums.contiguous() : kernels.prefixes(c, h.const_data_ptr<float>());
     const at::Tensor given = gradient ? dense(*gradient) : at::Tensor();
     at::Tensor out = at::empty_like(own);
     check_launch(
