@@ -46,9 +46,10 @@ backward, clipping, AdamW. CHECKPOINT is a model, or a config.json for one with 
 Tokens are random, 15 % of them labelled, unless --batches names a .safetensors file with `ids` and
 `labels`, int64 [steps, rows, length], which are taken in turn.
 
-TFLOP/s counts what the model asks for, not what is computed again: 6 for each weight of a layer and
-token, 12 layers hidden_size length for attention, and the head where there are labels. --peak is
-the machine's own figure to compare with (an H200: 989 in bfloat16).
+TFLOP/s counts what the model asks for, be it computed twice (--checkpointing) or not at all (the
+last layer where no label reads it): 6 for each weight of a layer and token, 12 layers hidden_size
+length for attention, and the head where there are labels. --peak is the machine's own figure to
+compare with (an H200: 989 in bfloat16).
 
 Examples:
   roformer bench config.json --rows 64 --length 512 --peak 989

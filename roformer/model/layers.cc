@@ -118,10 +118,7 @@ at::Tensor EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType ty
     x = (words_(inputs.ids) + types_(*inputs.types)).to(type);
   } else {
     options.bias = types_->weight[0];
-    // A GPU adds up the gradients of a word in float32, and rounds the sum alone.
-    x = kept && inputs.ids.is_cuda() ? at::embedding(joined_as(type, {{words_->weight}}, kept)[0],
-                                                     inputs.ids, *words_->options.padding_idx())
-                                     : words_(inputs.ids).to(type);
+    x = look_up(words_->weight, inputs.ids, *words_->options.padding_idx(), type, kept);
   }
   if (inputs.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
   return at::dropout(torch::add_norm(x, std::nullopt, options).first, dropout_, is_training());

@@ -101,7 +101,7 @@ struct JoinedAs : ::torch::autograd::Function<JoinedAs> {
     std::size_t next = 0;
     for (std::size_t g = 0; g < members.size(); ++g) {
       const auto count = static_cast<std::size_t>(members[g]);
-      const bool taken = found[g] != 0 && kept->weights->take(tensors[next], grads[g]);
+      const bool taken = found[g] != 0 && kept->weights->take({tensors[next], grads[g]});
       std::int64_t first = 0;
       for (std::size_t i = next; i < next + count; ++i) {
         results.emplace_back();
@@ -117,6 +117,38 @@ struct JoinedAs : ::torch::autograd::Function<JoinedAs> {
     const std::vector<at::Tensor> wide = empty_like_each(own, own.front().scalar_type());
     at::_foreach_copy_(wide, parts);
     for (std::size_t i = 0; i < wide.size(); ++i) results[places[i]] = wide[i];
+    return results;
+  }
+};
+
+struct LookUp : ::torch::autograd::Function<LookUp> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& words,
+                            const at::Tensor& ids, std::int64_t padding, at::ScalarType type,
+                            const std::shared_ptr<NarrowWeights>& kept) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->saved_data["padding"] = padding;
+    context->saved_data["kept"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(kept));
+    context->save_for_backward({words, ids});
+    const at::Tensor narrow = kept ? kept->find(type, words) : at::Tensor();
+    return narrow.defined() ? at::embedding(narrow, ids) : at::embedding(words, ids).to(type);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const std::int64_t padding = context->saved_data["padding"].toInt();
+    const auto kept =
+        c10::static_intrusive_pointer_cast<Kept>(context->saved_data["kept"].toCapsule());
+    variable_list results(5);
+    const at::Tensor& ids = saved[1];
+    if (kept->weights && kept->weights->take({.first_parameter = saved[0],
+                                              .gradient = grads[0].reshape({-1, grads[0].size(-1)}),
+                                              .rows = ids.flatten(),
+                                              .skipped = padding})) {
+      return results;
+    }
+    results[0] = at::embedding_dense_backward(grads[0].to(saved[0].scalar_type()), ids,
+                                              saved[0].size(0), padding,
+                                              /*scale_grad_by_freq=*/false);
     return results;
   }
 };
@@ -164,8 +196,8 @@ std::vector<NarrowWeights::Gradient> NarrowWeights::collect(const std::function<
   return std::exchange(gradients_, {});
 }
 
-bool NarrowWeights::take(const at::Tensor& first_parameter, const at::Tensor& gradient) {
-  if (collects_) gradients_.push_back({first_parameter, gradient});
+bool NarrowWeights::take(const Gradient& gradient) {
+  if (collects_) gradients_.push_back(gradient);
   return collects_;
 }
 
@@ -179,6 +211,11 @@ std::vector<at::Tensor> joined_as(at::ScalarType type,
     all.insert(all.end(), group.begin(), group.end());
   }
   return JoinedAs::apply(type, members, kept, at::TensorList(all));
+}
+
+at::Tensor look_up(const at::Tensor& words, const at::Tensor& ids, std::int64_t padding,
+                   at::ScalarType type, const std::shared_ptr<NarrowWeights>& kept) {
+  return LookUp::apply(words, ids, padding, type, kept);
 }
 
 }  // namespace rotary::roformer

@@ -27,15 +27,18 @@ class NarrowWeights {
   /// are of another type, or a parameter has changed since set_current(). float32: the parameters.
   at::Tensor find(at::ScalarType type, at::TensorList parameters) const;
 
-  /// Of parameters that lie end to end, from the first one on.
+  /// Of parameters that lie end to end, from the first one on; or, with `rows`, what is to be added
+  /// to those rows of the first one, [rows, ..], `skipped` aside.
   struct Gradient {
     at::Tensor first_parameter{};
     at::Tensor gradient{};
+    at::Tensor rows{};
+    std::int64_t skipped = -1;
   };
   /// The gradients that come back while `backward` runs, in their order; autograd does not see them.
   std::vector<Gradient> collect(const std::function<void()>& backward);
   /// False unless gradients are collected.
-  bool take(const at::Tensor& first_parameter, const at::Tensor& gradient);
+  bool take(const Gradient& gradient);
 
  private:
   struct Item {
@@ -54,5 +57,9 @@ class NarrowWeights {
 std::vector<at::Tensor> joined_as(at::ScalarType type,
                                   const std::vector<std::vector<at::Tensor>>& groups,
                                   const std::shared_ptr<NarrowWeights>& kept = {});
+
+/// Rows of `words` in another type, [.., width] for ids [..]. Those of `padding` have no gradient.
+at::Tensor look_up(const at::Tensor& words, const at::Tensor& ids, std::int64_t padding,
+                   at::ScalarType type, const std::shared_ptr<NarrowWeights>& kept);
 
 }  // namespace rotary::roformer

@@ -131,10 +131,20 @@ class StepEngine::Gathering {
     if (!fresh && added_.size() <= round) added_.resize(round + 1);
     (fresh ? written_ : added_[round]).push_back({.from = gradient, .offset = offset});
   }
-  void run() const {
+  /// Of some rows of the parameter.
+  void place_rows(std::size_t part, const NarrowWeights::Gradient& gradient) {
+    rows_.emplace_back(part, gradient);
+  }
+  void run() {
     const at::Tensor& all = engine_.parameters_.gradients();
     torch::gather_pieces(all, written_);
     for (const auto& pieces : added_) torch::gather_pieces(all, pieces, /*adds=*/true);
+    for (const auto& [part, one] : rows_) {
+      const at::Tensor& sum = parts_[part].gradient;
+      if (engine_.fresh_[part] != 0) sum.zero_();
+      engine_.fresh_[part] = 0;
+      torch::add_rows(sum, one.rows, one.gradient, one.skipped);
+    }
   }
 
  private:
@@ -143,6 +153,7 @@ class StepEngine::Gathering {
   std::vector<std::size_t> rounds_;
   std::vector<torch::Piece> written_{};
   std::vector<std::vector<torch::Piece>> added_{};
+  std::vector<std::pair<std::size_t, NarrowWeights::Gradient>> rows_{};
 };
 
 /// Autograd hands over tensors of its own, and layers those of weights as they computed them.
@@ -156,7 +167,12 @@ void StepEngine::add_gradients(const at::Tensor& loss) {
   for (const NarrowWeights::Gradient& one : taken) {
     const auto at = std::ranges::find(parts, one.first_parameter.const_data_ptr<float>() - values,
                                       &FlatParameters::Part::offset);
-    gathering.place(static_cast<std::size_t>(at - parts.begin()), one.gradient);
+    const auto part = static_cast<std::size_t>(at - parts.begin());
+    if (one.rows.defined()) {
+      gathering.place_rows(part, one);
+    } else {
+      gathering.place(part, one.gradient);
+    }
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     at::Tensor& gradient = parts[i].parameter.mutable_grad();

@@ -63,6 +63,28 @@ TEST(GatherPieces, WritesOrAddsEachWhereItBelongs) {
   }
 }
 
+TEST(AddRows, SumsThoseOfARow) {
+  for (const at::Device device : devices()) {
+    for (const std::int64_t count : {1, 31, 32, 33, 700}) {
+      at::manual_seed(4);
+      // Some rows many times, so that a run of them is longer than what a block has.
+      at::Tensor rows = at::randint(0, 20, {count}, at::kLong);
+      rows = at::where(at::rand({count}) < 0.5, 7, rows);
+      const at::Tensor values = at::randn({count, 40}).to(at::kBFloat16);
+      const at::Tensor table = at::randn({20, 40});
+      at::Tensor wanted = table.to(at::kDouble);
+      wanted.index_add_(0, rows, at::where(rows.eq(3).unsqueeze(1), 0, values.to(at::kDouble)));
+      const at::Tensor found = table.to(device).clone();
+      torch::add_rows(found, rows.to(device), values.to(device), 3);
+      EXPECT_LE(difference(found, wanted), 2e-5) << count << " on " << device;
+    }
+    EXPECT_THAT(thrown([&] {
+                  torch::add_rows(at::zeros({2, 8}), at::zeros({3}, at::kLong), at::zeros({2, 8}));
+                }),
+                testing::HasSubstr("[add_rows] values must be [3, 8]"));
+  }
+}
+
 TEST(PartNorms, AreThoseOfThePartsAlone) {
   for (const at::Device device : devices()) {
     at::manual_seed(2);

@@ -14,10 +14,9 @@ constexpr int kRows = 2;
 /// A thread has the same eight columns of every part, and the rows of its block: the parts share
 /// what they are turned by.
 template <typename T, int kParts>
-__global__ void __launch_bounds__(kThreads, kJoinBlocks)
+__global__ void __launch_bounds__(kThreads, kJoinWarps / kWarps)
     join_heads(const __grid_constant__ JoinHeads job) {
-  const int column =
-      kDrawn * (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x));
+  const int column = kDrawn * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (column >= job.width) return;
   const std::int64_t each = (job.rows + gridDim.y - 1) / gridDim.y;
   const std::int64_t first = each * blockIdx.y;
@@ -79,9 +78,10 @@ int launch_join_heads(const JoinHeads& job, LayerType type, void* stream) {
   return by_type(type, [&](auto zero) {
     using T = decltype(zero);
     const auto on = static_cast<cudaStream_t>(stream);
-    if (job.parts == 1) join_heads<T, 1><<<grid, kThreads, 0, on>>>(job);
-    if (job.parts == 2) join_heads<T, 2><<<grid, kThreads, 0, on>>>(job);
-    if (job.parts == 3) join_heads<T, 3><<<grid, kThreads, 0, on>>>(job);
+    const int threads = kWarp * join_warps(job.width);
+    if (job.parts == 1) join_heads<T, 1><<<grid, threads, 0, on>>>(job);
+    if (job.parts == 2) join_heads<T, 2><<<grid, threads, 0, on>>>(job);
+    if (job.parts == 3) join_heads<T, 3><<<grid, threads, 0, on>>>(job);
   });
 }
 

@@ -87,9 +87,14 @@ struct JoinHeads {
   int parts = 0;
   int turned = 0;
 };
-constexpr std::int64_t kJoinBlocks = 4;
+/// Threads of a block: as few warps as have all columns, so that none is idle. 16 warps have room on
+/// a multiprocessor.
+constexpr int kJoinWarps = 16;
+constexpr int join_warps(std::int64_t width) {
+  return static_cast<int>(width >= kTileColumns ? kTileColumns / 256 : (width + 255) / 256);
+}
 constexpr std::int64_t join_rows(std::int64_t rows, std::int64_t width) {
-  const std::int64_t most = kJoinBlocks * 132 / tile_columns(width);
+  const std::int64_t most = kJoinWarps / join_warps(width) * 132 / tile_columns(width);
   return parts_of_rows(rows, most > 1 ? most : 1);
 }
 int launch_join_heads(const JoinHeads& job, LayerType type, void* stream);

@@ -37,15 +37,14 @@ struct Row {
 
 __device__ int column_of(int step, int lane) { return kDrawn * (kWarp * step + lane); }
 
-__device__ std::uint64_t seed_of(const AddNorm& job) {
-  return job.seed == nullptr ? 0 : static_cast<std::uint64_t>(*job.seed);
-}
-
 /// before + dropout(x + bias) for the eight from `place` on; `bits` becomes which are kept.
-__device__ Eight dropped_sum(const AddNorm& job, std::uint64_t seed, const Eight& x,
-                             const Eight& before, int column, std::int64_t place, unsigned& bits) {
+__device__ Eight dropped_sum(const AddNorm& job, const Eight& x, const Eight& before, int column,
+                             std::int64_t place, unsigned& bits) {
   const Eight bias = job.bias == nullptr ? zeros() : load_eight(job.bias + column);
-  bits = job.seed == nullptr ? ~0U : kept(job.dropout, seed, place);
+  bits = ~0U;
+  if (job.seed != nullptr) {
+    bits = kept(job.dropout, static_cast<std::uint64_t>(*job.seed), place);
+  }
   Eight v;
 #pragma unroll
   for (int i = 0; i < kDrawn; ++i) {
@@ -60,7 +59,6 @@ __global__ void __launch_bounds__(kThreads) add_norm(const __grid_constant__ Add
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   if (row >= job.rows) return;
-  const std::uint64_t seed = seed_of(job);
   Row<kSteps> v;
   unsigned bits = 0;
 #pragma unroll
@@ -71,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) add_norm(const __grid_constant__ Add
     const std::int64_t place = row * job.width + column;
     const T* before = static_cast<const T*>(job.before);
     v.at[j] =
-        dropped_sum(job, seed, load_eight(static_cast<const T*>(job.x) + place),
+        dropped_sum(job, load_eight(static_cast<const T*>(job.x) + place),
                     before == nullptr ? zeros() : load_eight(before + place), column, place, bits);
   }
   float sum = 0.0F;
@@ -120,18 +118,17 @@ struct Sums {
 };
 
 /// The tensors of a row on their way from memory: x, before, grad and grad_too. Each lane copies
-/// what it will read itself, before it is used; so many rows have room.
+/// what it will read itself, a row ahead of its use.
 constexpr int kTensors = 4;
-template <typename T>
-constexpr int kAhead = sizeof(T) == 2 ? 3 : 2;
+constexpr int kAhead = 2;
 
 template <typename T, int kSteps>
 struct Slots {
-  /// [turn % kAhead][tensor][step][thread]
+  /// [row % kAhead][tensor][step][thread]
   Raw<T>* all;
 
   __device__ Raw<T>* at(std::int64_t turn, int tensor, int step) const {
-    const int slot = (static_cast<int>(turn % kAhead<T>) * kTensors + tensor) * kSteps + step;
+    const int slot = (static_cast<int>(turn % kAhead) * kTensors + tensor) * kSteps + step;
     return all + slot * kThreads + threadIdx.x;
   }
 };
@@ -159,23 +156,14 @@ __device__ void fetch(const AddNormBackward& job, std::int64_t row, std::int64_t
   __pipeline_commit();
 }
 
-/// What the way forward kept of a row.
-struct RowMoments {
-  float mean = 0.0F;
-  float rstd = 0.0F;
-};
-__device__ RowMoments moments_of(const AddNorm& job, std::int64_t row) {
-  return row < job.rows ? RowMoments{job.mean[row], job.rstd[row]} : RowMoments{};
-}
-
 /// With n = (v - mean) rstd and g = grad weight, over a row:
 ///   dv = rstd (g - mean(g) - n mean(g n)),  dbefore = dv,  dx = dv where x was kept.
 template <typename T, int kSteps>
-__device__ void go_back(const AddNormBackward& job, std::uint64_t seed, const RowMoments& moments,
-                        std::int64_t row, std::int64_t turn, int lane,
+__device__ void go_back(const AddNormBackward& job, std::int64_t row, std::int64_t turn, int lane,
                         const Slots<T, kSteps>& slots, Sums<kSteps>& sums) {
   const AddNorm& f = job.forward;
-  const auto [mean, rstd] = moments;
+  const float mean = f.mean[row];
+  const float rstd = f.rstd[row];
   Row<kSteps> n;
   Row<kSteps> g;
   unsigned bits[kSteps];
@@ -188,7 +176,7 @@ __device__ void go_back(const AddNormBackward& job, std::uint64_t seed, const Ro
     g.at[j] = zeros();
     if (column >= f.width) continue;
     const std::int64_t place = row * f.width + column;
-    n.at[j] = dropped_sum(f, seed, widen_all(*slots.at(turn, 0, j)),
+    n.at[j] = dropped_sum(f, widen_all(*slots.at(turn, 0, j)),
                           f.before == nullptr ? zeros() : widen_all(*slots.at(turn, 1, j)), column,
                           place, bits[j]);
     Eight grad = widen_all(*slots.at(turn, 2, j));
@@ -249,7 +237,7 @@ __device__ void add_warps(const Row<kSteps>& own, float* total, int width, int w
 
 template <typename T, int kSteps>
 constexpr int shared_bytes() {
-  return static_cast<int>(sizeof(Raw<T>)) * kAhead<T> * kTensors * kSteps * kThreads;
+  return static_cast<int>(sizeof(Raw<T>)) * kAhead * kTensors * kSteps * kThreads;
 }
 
 /// A warp has every (grid's warps)-th row.
@@ -262,18 +250,12 @@ __global__ void __launch_bounds__(kThreads, kSteps > 3 ? 2 : 3)
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t step = std::int64_t{gridDim.x} * kWarps;
   std::int64_t row = std::int64_t{blockIdx.x} * kWarps + warp;
-  const std::uint64_t seed = seed_of(job.forward);
   Sums<kSteps> sums;
-  constexpr int kBefore = kAhead<T> - 1;
-#pragma unroll
-  for (int a = 0; a < kBefore; ++a) fetch<T, kSteps>(job, row + a * step, a, lane, slots);
-  RowMoments moments = moments_of(job.forward, row);
+  fetch<T, kSteps>(job, row, 0, lane, slots);
   for (std::int64_t turn = 0; row < job.forward.rows; row += step, ++turn) {
-    fetch<T, kSteps>(job, row + kBefore * step, turn + kBefore, lane, slots);
-    const RowMoments next = moments_of(job.forward, row + step);
-    __pipeline_wait_prior(kBefore);
-    go_back<T, kSteps>(job, seed, moments, row, turn, lane, slots, sums);
-    moments = next;
+    fetch<T, kSteps>(job, row + step, turn + 1, lane, slots);
+    __pipeline_wait_prior(1);
+    go_back<T, kSteps>(job, row, turn, lane, slots, sums);
   }
   __pipeline_wait_prior(0);
   __syncthreads();  // from here on the memory is for the sums

@@ -80,6 +80,25 @@ void gather_on_device(const at::Tensor& flat, const std::vector<Piece>& pieces, 
   launch();
 }
 
+void add_rows_on_device(const at::Tensor& table, const at::Tensor& rows, const at::Tensor& values,
+                        std::int64_t skipped) {
+  const at::OptionalDeviceGuard guard(table.device());
+  const auto [sorted, order] = at::sort(rows.to(at::kInt), /*stable=*/true, 0, false);
+  const at::Tensor dense = values.contiguous();
+  const at::Tensor from = is_aligned(dense) ? dense : dense.clone();
+  const at::Tensor open =
+      at::empty({cuda::row_chunks(rows.numel()), 2, table.size(1)}, table.options());
+  const cuda::AddRows job{.table = table.mutable_data_ptr<float>(),
+                          .rows = sorted.const_data_ptr<std::int32_t>(),
+                          .order = order.const_data_ptr<std::int64_t>(),
+                          .values = from.const_data_ptr(),
+                          .open = open.mutable_data_ptr<float>(),
+                          .count = rows.numel(),
+                          .width = static_cast<int>(table.size(1)),
+                          .skipped = static_cast<std::int32_t>(skipped)};
+  check_step("add_rows", cuda::launch_add_rows(job, piece_type(from), stream_of(table).handle));
+}
+
 void adamw_on_device(const AdamWState& state, const at::Tensor& gradients,
                      const at::Tensor& divisor, const at::Tensor& skip, const AdamWRule& rule) {
   const at::OptionalDeviceGuard guard(state.values.device());
@@ -127,6 +146,7 @@ at::Tensor norms_on_device(const at::Tensor& flat, const at::Tensor& chunks,
 #else
 
 void gather_on_device(const at::Tensor&, const std::vector<Piece>&, bool) {}
+void add_rows_on_device(const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t) {}
 void adamw_on_device(const AdamWState&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
                      const AdamWRule&) {}
 at::Tensor norms_on_device(const at::Tensor&, const at::Tensor&, const at::Tensor&) { return {}; }
@@ -163,6 +183,30 @@ void gather_pieces(const at::Tensor& flat, const std::vector<Piece>& pieces, boo
     const at::Tensor to = flat.narrow(0, piece.offset, piece.from.numel()).view(piece.from.sizes());
     adds ? to.add_(piece.from) : to.copy_(piece.from);
   }
+}
+
+void add_rows(const at::Tensor& table, const at::Tensor& rows, const at::Tensor& values,
+              std::int64_t skipped) {
+  const at::NoGradGuard no_grad;
+  TORCH_CHECK_VALUE(table.dim() == 2 && table.is_contiguous() && is_aligned(table) &&
+                        table.scalar_type() == at::kFloat,
+                    "[add_rows] table must be [count, width] of float32 without gaps");
+  const at::ScalarType type = values.scalar_type();
+  TORCH_CHECK_VALUE(rows.dim() == 1 && rows.scalar_type() == at::kLong && values.dim() == 2 &&
+                        values.size(0) == rows.size(0) && values.size(1) == table.size(1) &&
+                        (type == at::kFloat || is_narrow(type)),
+                    "[add_rows] values must be [", rows.numel(), ", ", table.size(1),
+                    "] of float32, bfloat16 or float16, and rows int64, got ", values.sizes(),
+                    " of ", type, " and ", rows.scalar_type());
+  if (rows.numel() == 0) return;
+  if (table.is_cuda() && kHasStepKernels && table.size(1) % 8 == 0) {
+    return add_rows_on_device(table, rows, values, skipped);
+  }
+  at::Tensor wide = values.to(at::kFloat);
+  if (skipped >= 0) wide = at::where(rows.eq(skipped).unsqueeze(1), 0.0, wide);
+  const at::Tensor sums = at::zeros_like(table);
+  sums.index_add_(0, rows, wide);
+  table.add_(sums);
 }
 
 PartNorms::PartNorms(std::vector<Part> parts, at::Device device) : parts_(std::move(parts)) {

@@ -25,6 +25,23 @@ struct Pieces {
 constexpr std::int64_t kPieceBlock = 8192;  // elements a block has
 int launch_gather(const Pieces& job, std::uint32_t blocks, void* stream);
 
+/// Rows of a table to add to, in their order: those of one row lie together in `rows`.
+struct AddRows {
+  float* table = nullptr;               // [.., width], from multiples of 16 bytes on, as values
+  const std::int32_t* rows = nullptr;   // [count], rising
+  const std::int64_t* order = nullptr;  // [count]: which of the values each is for
+  const void* values = nullptr;         // [count, width]
+  float* open = nullptr;                // [row_chunks(count), 2, width], to work with
+  std::int64_t count = 0;
+  int width = 0;  // a multiple of 8
+  std::int32_t skipped = -1;
+};
+constexpr std::int64_t kRowChunk = 32;
+constexpr std::int64_t row_chunks(std::int64_t count) {
+  return (count + kRowChunk - 1) / kRowChunk;
+}
+int launch_add_rows(const AddRows& job, PieceType type, void* stream);
+
 /// chunks [num_chunks, 2]: first element and end of each; sums [num_chunks]: of squares.
 constexpr std::int64_t kNormChunk = 32768;
 int launch_square_sums(const float* flat, const std::int64_t* chunks, float* sums,

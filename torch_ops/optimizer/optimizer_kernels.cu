@@ -70,6 +70,88 @@ __global__ void __launch_bounds__(kThreads) gather_pieces(const __grid_constant_
   }
 }
 
+// ---- Rows -------------------------------------------------------------------------------------
+
+/// The sum of a run of equal rows within a chunk. Where the run goes on beyond the chunk, it stays
+/// open: [0] is one that began before, [1] one that begins here.
+__device__ void add_run(const AddRows& job, std::int64_t first, std::int64_t end, int column,
+                        const Floats& sum) {
+  const std::int32_t row = job.rows[first];
+  const std::int64_t chunk = first / kRowChunk;
+  const bool before = first == chunk * kRowChunk && first > 0 && job.rows[first - 1] == row;
+  const bool behind = end < job.count && job.rows[end] == row;
+  if (before || behind) {
+    store_pack(job.open + (2 * chunk + (before ? 0 : 1)) * job.width + column, sum);
+  } else if (row != job.skipped) {
+    float* to = job.table + std::int64_t{row} * job.width + column;
+    Floats all = load_four(to);
+#pragma unroll
+    for (int e = 0; e < kFour; ++e) all.at[e] += sum.at[e];
+    store_pack(to, all);
+  }
+}
+
+/// A block has a chunk of rows, a thread four columns.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) add_rows_of_chunk(const __grid_constant__ AddRows job) {
+  constexpr int kAhead = 8;  // loads that are under way together
+  const int column = kFour * static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
+  if (column >= job.width) return;
+  const std::int64_t first = kRowChunk * blockIdx.x;
+  const std::int64_t end = first + kRowChunk < job.count ? first + kRowChunk : job.count;
+  Floats sum{};
+  std::int64_t begin = first;
+  for (std::int64_t i = first; i < end; i += kAhead) {
+    Floats x[kAhead];
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      if (i + n >= end) continue;
+      x[n] = load_four(static_cast<const T*>(job.values) + job.order[i + n] * job.width + column);
+    }
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      if (i + n >= end) continue;
+      if (job.rows[i + n] != job.rows[begin]) {
+        add_run(job, begin, i + n, column, sum);
+        begin = i + n;
+        sum = Floats{};
+      }
+#pragma unroll
+      for (int e = 0; e < kFour; ++e) sum.at[e] += x[n].at[e];
+    }
+  }
+  add_run(job, begin, end, column, sum);
+}
+
+/// A block has the run that begins in its chunk and goes on in the next, if there is one.
+__global__ void __launch_bounds__(kThreads) add_open_rows(const __grid_constant__ AddRows job) {
+  const int column = kFour * static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
+  const std::int64_t end = kRowChunk * (blockIdx.x + 1);
+  if (column >= job.width || end >= job.count) return;
+  const std::int32_t row = job.rows[end];
+  const std::int64_t first = end - kRowChunk;
+  if (job.rows[end - 1] != row || row == job.skipped) return;
+  if (job.rows[first] == row && first > 0 && job.rows[first - 1] == row) return;  // began before
+  std::int64_t low = end;  // job.rows[low] is `row`, job.rows[high] is not
+  std::int64_t high = job.count;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (job.rows[middle] == row ? low : high) = middle;
+  }
+  Floats sum = load_four(job.open + (2 * std::int64_t{blockIdx.x} + 1) * job.width + column);
+#pragma unroll 8
+  for (std::int64_t chunk = blockIdx.x + 1; chunk <= low / kRowChunk; ++chunk) {
+    const Floats x = load_four(job.open + 2 * chunk * job.width + column);
+#pragma unroll
+    for (int e = 0; e < kFour; ++e) sum.at[e] += x.at[e];
+  }
+  float* to = job.table + std::int64_t{row} * job.width + column;
+  Floats all = load_four(to);
+#pragma unroll
+  for (int e = 0; e < kFour; ++e) all.at[e] += sum.at[e];
+  store_pack(to, all);
+}
+
 // ---- Norms --------------------------------------------------------------------------------------
 
 /// The sum over a block, in its first thread.
@@ -174,6 +256,25 @@ __global__ void __launch_bounds__(kThreads) adamw(const __grid_constant__ AdamWJ
 
 int launch_gather(const Pieces& job, std::uint32_t blocks, void* stream) {
   gather_pieces<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(job);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int launch_add_rows(const AddRows& job, PieceType type, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  const dim3 grid(static_cast<unsigned>(row_chunks(job.count)),
+                  static_cast<unsigned>((job.width / kFour + kThreads - 1) / kThreads));
+  switch (type) {
+    case PieceType::kFloat:
+      add_rows_of_chunk<float><<<grid, kThreads, 0, on>>>(job);
+      break;
+    case PieceType::kBFloat16:
+      add_rows_of_chunk<__nv_bfloat16><<<grid, kThreads, 0, on>>>(job);
+      break;
+    case PieceType::kFloat16:
+      add_rows_of_chunk<__half><<<grid, kThreads, 0, on>>>(job);
+      break;
+  }
+  add_open_rows<<<grid, kThreads, 0, on>>>(job);
   return static_cast<int>(cudaGetLastError());
 }
 

@@ -29,6 +29,12 @@ struct Piece {
 /// flat[offset + i] = from[i] for every piece; `adds`: is added. Pieces must not overlap.
 void gather_pieces(const at::Tensor& flat, const std::vector<Piece>& pieces, bool adds = false);
 
+/// table[rows[i]] += values[i] for every i but those whose row is `skipped`: table [count, width] of
+/// float32, rows [n] of int64, values [n, width] of float32, bfloat16 or float16. Each sum is made
+/// in float32 and added once. On CUDA the width must be a multiple of 8.
+void add_rows(const at::Tensor& table, const at::Tensor& rows, const at::Tensor& values,
+              std::int64_t skipped = -1);
+
 /// Norms of parts of a flat tensor, each sum in a fixed order.
 class PartNorms {
  public:
