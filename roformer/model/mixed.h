@@ -35,7 +35,8 @@ class NarrowWeights {
     at::Tensor rows{};
     std::int64_t skipped = -1;
   };
-  /// The gradients that come back while `backward` runs, in their order; autograd does not see them.
+  /// The gradients that come back while `backward` runs, in their order; autograd does not see
+  /// them.
   std::vector<Gradient> collect(const std::function<void()>& backward);
   /// False unless gradients are collected.
   bool take(const Gradient& gradient);

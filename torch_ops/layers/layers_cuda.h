@@ -87,8 +87,8 @@ struct JoinHeads {
   int parts = 0;
   int turned = 0;
 };
-/// Threads of a block: as few warps as have all columns, so that none is idle. 16 warps have room on
-/// a multiprocessor.
+/// A block has as few warps as have all columns, so that none is idle. 16 of them have room on a
+/// multiprocessor.
 constexpr int kJoinWarps = 16;
 constexpr int join_warps(std::int64_t width) {
   return static_cast<int>(width >= kTileColumns ? kTileColumns / 256 : (width + 255) / 256);

@@ -5,7 +5,7 @@
 /// gradients into one tensor like it, their norms, and AdamW. On CUDA a launch or two each, without
 /// a wait, at the speed of memory; elsewhere in PyTorch's terms. The same numbers in every run.
 ///
-///   rotary::torch::gather_pieces(gradients, {{.from = dw, .offset = 0}, {.from = db, .offset = 64}});
+///   rotary::torch::gather_pieces(gradients, {{.from = dw}, {.from = db, .offset = 4096}});
 ///   at::Tensor norms = rotary::torch::PartNorms(parts, gradients.device()).of(gradients);
 ///   rotary::torch::adamw_({values, first, second, steps}, gradients, divisor, skip, rule);
 #pragma once
@@ -29,9 +29,9 @@ struct Piece {
 /// flat[offset + i] = from[i] for every piece; `adds`: is added. Pieces must not overlap.
 void gather_pieces(const at::Tensor& flat, const std::vector<Piece>& pieces, bool adds = false);
 
-/// table[rows[i]] += values[i] for every i but those whose row is `skipped`: table [count, width] of
-/// float32, rows [n] of int64, values [n, width] of float32, bfloat16 or float16. Each sum is made
-/// in float32 and added once. On CUDA the width must be a multiple of 8.
+/// table[rows[i]] += values[i] for every i but those whose row is `skipped`: table [count, width]
+/// of float32, rows [n] of int64, values [n, width] of float32, bfloat16 or float16. Each sum is
+/// made in float32 and added once.
 void add_rows(const at::Tensor& table, const at::Tensor& rows, const at::Tensor& values,
               std::int64_t skipped = -1);
 
