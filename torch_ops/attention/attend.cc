@@ -1,16 +1,18 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Softmax attention on PyTorch's kernels, and its operators.
+// Softmax attention, on the kernel that the plan names, and its operators.
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "attention/hopper/attention.h"
 #include "attention/plan.h"
 
 namespace rotary::torch {
@@ -34,6 +36,11 @@ at::Tensor run_sdpa(const at::Tensor& q, const Plan& plan, const AttendOptions& 
 at::Tensor sum_of_nothing(const at::Tensor& q, const Plan& plan) {
   const at::Tensor weights = at::matmul(q, in_all_heads(plan.keys, q).transpose(-2, -1));
   return at::matmul(weights, in_all_heads(plan.values, q));
+}
+
+at::Tensor run_fused(const at::Tensor& q, const Plan& plan, const AttendOptions& options) {
+  const double scale = options.scale.value_or(1.0 / std::sqrt(q.size(3)));
+  return fused_attend(q, plan.keys, plan.values, options.dropout, scale);
 }
 
 /// The kernel reads heads whose elements lie side by side.
@@ -132,6 +139,8 @@ at::Tensor attend_planned(const at::Tensor& q, const at::Tensor& k, const at::Te
   switch (plan.kernel) {
     case Plan::Kernel::kNone:
       return sum_of_nothing(q, plan);
+    case Plan::Kernel::kFused:
+      return run_fused(q, plan, options);
     case Plan::Kernel::kSdpa:
       return run_sdpa(q, plan, options);
     case Plan::Kernel::kFlash:

@@ -10,6 +10,8 @@
 
 #include <limits>
 
+#include "attention/hopper/attention.h"
+
 namespace rotary::torch {
 namespace {
 
@@ -185,6 +187,12 @@ Plan make_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   }
   const bool square = options.first == 0 && q.sym_size(2) == plan.keys.sym_size(2);
   const bool masked = options.causal || options.window || options.cu_seqlens;
+  if (!masked && !options.padding && !options.bias &&
+      fused_fits(q, plan.keys, plan.values, options.dropout)) {
+    plan.kernel = Plan::Kernel::kFused;
+    plan.backend = "rotary";
+    return plan;
+  }
   if (options.causal && square && !options.window && !options.cu_seqlens && !options.padding &&
       !options.bias) {
     plan.causal = true;

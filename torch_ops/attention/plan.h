@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a call of attend() comes down to: a kernel of PyTorch, and as little mask as it needs.
+// What a call of attend() comes down to: a kernel, and as little mask as it needs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,6 +20,7 @@ void check_attend(std::string_view function, const at::Tensor& q, const at::Tens
 struct Plan {
   enum class Kernel {
     kNone,        // there are no keys
+    kFused,       // the library's own
     kSdpa,        // scaled_dot_product_attention
     kFlash,       // the flash kernel itself: windows, packed sequences, queries behind a cache
     kEfficient,   // the memory-efficient kernel itself: packed sequences of 32 bits

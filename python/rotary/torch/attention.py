@@ -114,7 +114,8 @@ def attend(
 
 
 def attention_backend(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> str:
-    """The kernel that attend() of these runs: "flash", "cudnn", "efficient" or "math"."""
+    """The kernel that attend() of these runs: "rotary", the library's own, or PyTorch's "flash",
+    "cudnn", "efficient" or "math"."""
     options.pop("rope", None)
     options.pop("positions", None)
     return str(ops.attention_backend(q, k, v, **options))

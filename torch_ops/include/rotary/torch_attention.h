@@ -7,10 +7,10 @@
 ///       {.model_dim = 512, .heads = 8, .causal = true, .encoding = rotary::torch::rope(text)});
 ///   at::Tensor y = attention->forward(x);
 ///
-/// PyTorch's fused kernels do the work wherever mask and bias allow; attention_backend() says
-/// which. c10::ValueError says what does not fit. The same operators are torch.ops.rotary.* in
-/// Python, and the module has a twin there, rotary.torch.Attention, with the same names of
-/// parameters.
+/// Fused kernels, PyTorch's or on Hopper the library's own, do the work wherever mask and bias
+/// allow; attention_backend() says which. c10::ValueError says what does not fit. The same
+/// operators are torch.ops.rotary.* in Python, and the module has a twin there,
+/// rotary.torch.Attention, with the same names of parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,7 +61,8 @@ struct AttendOptions {
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttendOptions& options = {});
 
-/// The kernel that attend() runs: "flash", "cudnn", "efficient" or "math".
+/// The kernel that attend() runs: "rotary", the library's own, or PyTorch's "flash", "cudnn",
+/// "efficient" or "math".
 std::string attention_backend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttendOptions& options = {});
 /// What the last attend() of this thread ran; empty before the first.

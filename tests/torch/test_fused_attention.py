@@ -1,0 +1,215 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Attention on the library's own kernel: on the CPU its formulas, on Hopper the kernel."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import rotary.torch as rt
+
+OPS = torch.ops.rotary
+HEAD_DIM = 64
+
+
+@pytest.fixture(autouse=True)
+def _kernel(device: str) -> None:
+    if device == "cuda" and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the kernel is for compute capability 9.0")
+
+
+def seed_of(number: int, device: str) -> Tensor:
+    return torch.tensor([number], device=device)
+
+
+def mask_of(seed: int, sizes: tuple[int, int, int, int], dropout: float, device: str) -> Tensor:
+    return OPS.fused_attention_mask(seed_of(seed, device), *sizes, dropout)
+
+
+def formula(q: Tensor, k: Tensor, v: Tensor, kept: Tensor | None, dropout: float) -> Tensor:
+    p = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(HEAD_DIM), -1)
+    if kept is not None:
+        keep = 1 - round(dropout * 2**16) / 2**16
+        p = p * kept / keep
+    return p @ v
+
+
+def inputs_of(device: str, batch: int, heads: int, queries: int, keys: int) -> list[Tensor]:
+    """q, k and v as views of one tensor where they have as many tokens, and a gradient."""
+    options = {"device": device, "dtype": torch.bfloat16 if device == "cuda" else torch.float32}
+    if queries == keys:
+        qkv = torch.randn(batch, queries, 3, heads, HEAD_DIM, **options)
+        q, k, v = (x.transpose(1, 2) for x in qkv.unbind(2))
+    else:
+        q = torch.randn(batch, heads, queries, HEAD_DIM, **options)
+        k, v = torch.randn(2, batch, keys, heads, HEAD_DIM, **options).transpose(2, 3)
+    g = torch.randn(batch, heads, queries, HEAD_DIM, **options)
+    return [q, k, v, g]
+
+
+SHAPES = [
+    (2, 3, 128, 128),
+    (1, 2, 256, 256),
+    (2, 2, 333, 333),
+    (1, 3, 576, 576),
+    (3, 2, 80, 512),
+    (1, 2, 200, 65),
+    (2, 1, 1, 130),
+]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_numbers(shape: tuple[int, int, int, int], dropout: float, device: str) -> None:
+    """Results and gradients are those of the formula in double, with the mask that was drawn."""
+    *inputs, g = inputs_of(device, *shape)
+    seed = seed_of(7, device) if dropout > 0 else None
+    kept = mask_of(7, shape, dropout, device).double().cpu() if dropout > 0 else None
+    ours = [x.detach().requires_grad_() for x in inputs]
+    exact = [x.detach().double().cpu().requires_grad_() for x in inputs]
+    y, lse = OPS.fused_attention(*ours, seed, dropout, 1 / math.sqrt(HEAD_DIM))
+    expected = formula(*exact, kept, dropout)
+    pairs = [(y, expected)]
+    expected_lse = torch.logsumexp(exact[0] @ exact[1].transpose(-2, -1) / 8, -1) / math.log(2)
+    pairs.append((lse[..., : shape[2]], expected_lse))
+    grads = torch.autograd.grad(y, ours, g)
+    pairs += zip(grads, torch.autograd.grad(expected, exact, g.double().cpu()), strict=True)
+    for a, b in pairs:
+        assert (a.detach().cpu().double() - b).norm() < (
+            3e-3 if device == "cuda" else 1e-5
+        ) * b.norm()
+
+
+def test_gradients_come_with_any_strides(device: str) -> None:
+    *inputs, g = inputs_of(device, 2, 3, 130, 130)
+    ours = [x.detach().requires_grad_() for x in inputs]
+    arguments = (seed_of(3, device), 0.25, 0.125)
+    y, _ = OPS.fused_attention(*ours, *arguments)
+    expected = torch.autograd.grad(y, ours, g, retain_graph=True)
+    wide = torch.randn(2, 3, 130, 2 * HEAD_DIM, device=device, dtype=g.dtype)
+    wide[..., ::2] = g
+    for same in (wide[..., ::2], g.transpose(1, 2).contiguous().transpose(1, 2)):
+        for a, b in zip(
+            torch.autograd.grad(y, ours, same, retain_graph=True), expected, strict=True
+        ):
+            torch.testing.assert_close(a, b, rtol=0, atol=0)
+    apart = [x.detach().contiguous().requires_grad_() for x in inputs]
+    torch.testing.assert_close(OPS.fused_attention(*apart, *arguments)[0], y, rtol=0, atol=0)
+    summed = torch.autograd.grad(y.sum(), ours, retain_graph=True)  # whose strides are 0
+    for a, b in zip(summed, torch.autograd.grad(y, ours, torch.ones_like(g)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.003, 0.9])
+def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
+    """All in all, in each row and column of the blocks, and in pairs: within five sigma."""
+    shape = (2, 4, 256, 320)
+    kept = mask_of(11, shape, dropout, device).double().cpu()
+    keep = 1 - round(dropout * 2**16) / 2**16
+    sigma = math.sqrt(keep * (1 - keep))
+    assert abs(kept.mean() - keep) < 5 * sigma / math.sqrt(kept.numel())
+    blocks = kept.unflatten(3, (-1, 64)).unflatten(2, (-1, 64)).transpose(3, 4).reshape(-1, 64, 64)
+    groups = [(blocks.mean((0, 2)), 64), (blocks.mean((0, 1)), 64)]
+    if dropout > 0.05:  # of less there are too few for a single place
+        groups.append((blocks.mean(0), 1))
+    for means, count in groups:
+        assert (means - keep).abs().max() < 5 * sigma / math.sqrt(len(blocks) * count)
+    x = (kept - keep) / sigma
+    others = [x.roll(1, 3), x.roll(1, 2), x.roll(8, 3), x.roll(8, 2), x.roll(64, 3), x.roll(1, 1)]
+    others += [x.roll((2, 2), (2, 3)), x.roll(64, 2), x.flip(3), x.flip(2), x.roll(1, 0)]
+    for y in others:
+        assert abs((x * y).mean()) < 5 * math.sqrt(2) / math.sqrt(x.numel())
+
+
+def test_a_seed_says_which(device: str) -> None:
+    shape = (1, 2, 192, 128)
+    kept = mask_of(5, shape, 0.5, device)
+    assert torch.equal(kept, mask_of(5, shape, 0.5, device))
+    assert torch.equal(kept.cpu(), mask_of(5, shape, 0.5, "cpu"))
+    for other in (4, 6, 5 + 2**32, -5):
+        agreeing = (kept == mask_of(other, shape, 0.5, device)).double().mean()
+        assert abs(agreeing - 0.5) < 5 * 0.5 / math.sqrt(kept.numel())
+    assert not torch.equal(kept[0, 0], kept[0, 1])
+
+
+def test_the_same_again(device: str) -> None:
+    """No sum depends on the order in which threads come to it."""
+    *inputs, g = inputs_of(device, 2, 4, 400, 400)
+    ours = [x.detach().requires_grad_() for x in inputs]
+    arguments = (seed_of(1, device), 0.1, 0.125)
+
+    def results() -> list[Tensor]:
+        y, _ = OPS.fused_attention(*ours, *arguments)
+        return [y, *torch.autograd.grad(y, ours, g)]
+
+    first = results()
+    for _ in range(3):
+        for a, b in zip(results(), first, strict=True):
+            assert torch.equal(a, b)
+
+
+def test_large_and_small_scores(device: str) -> None:
+    """Weights of almost 0 and 1 on the way, and no infinities in rows that are far from 0."""
+    q, k, v, g = inputs_of(device, 1, 2, 200, 200)
+    for shift in (-30.0, 30.0):
+        ours = [(8 * q + 1).detach(), (k * 2 + shift / 8).detach(), v.detach()]
+        ours = [x.requires_grad_() for x in ours]
+        exact = [x.detach().double().cpu().requires_grad_() for x in ours]
+        y, _ = OPS.fused_attention(*ours, None, 0.0, 0.125)
+        expected = formula(*exact, None, 0.0)
+        grads = torch.autograd.grad(y, ours, g)
+        pairs = zip(grads, torch.autograd.grad(expected, exact, g.double().cpu()), strict=True)
+        for a, b in [(y, expected), *pairs]:
+            limit = 2e-2 if device == "cuda" else 1e-4
+            assert (a.detach().cpu().double() - b).norm() < limit * b.norm()
+
+
+def test_what_does_not_fit(device: str) -> None:
+    *inputs, g = inputs_of(device, 1, 2, 64, 64)
+    with pytest.raises(ValueError, match="dropout needs a seed"):
+        OPS.fused_attention(*inputs, None, 0.1, 0.125)
+    with pytest.raises(ValueError, match="below 1"):
+        OPS.fused_attention(*inputs, seed_of(0, device), 1.0, 0.125)
+    with pytest.raises(ValueError, match="must be"):
+        OPS.fused_attention(inputs[0], inputs[1][:, :1], inputs[2], None, 0.0, 0.125)
+    q = inputs[0].detach().requires_grad_()
+    y, _ = OPS.fused_attention(q, *inputs[1:], None, 0.0, 0.125)
+    with pytest.raises(NotImplementedError, match="second derivative"):
+        torch.autograd.grad(y, q, g, create_graph=True)
+
+
+def test_as_an_operator(device: str) -> None:
+    *inputs, _ = inputs_of(device, 1, 2, 70, 70)
+    ours = [x.detach().requires_grad_() for x in inputs]
+    torch.library.opcheck(
+        OPS.fused_attention, (*ours, seed_of(2, device), 0.1, 0.125), rtol=1e-2, atol=1e-2
+    )
+
+
+def test_attend_runs_it_on_hopper(device: str) -> None:
+    q, k, v, g = inputs_of(device, 4, 3, 256, 256)
+    own = "rotary" if device == "cuda" else "math"
+    assert rt.attention_backend(q, k, v, dropout=0.1) == own
+    assert rt.attention_backend(q, k, v, causal=True) != "rotary"
+    assert rt.attention_backend(q[..., :32], k[..., :32], v, dropout=0.1) != "rotary"
+    if device == "cpu":
+        return
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        assert rt.attention_backend(q, k, v, dropout=0.1) == "cudnn"
+    many = q.repeat(16, 1, 1, 1)
+    assert rt.attention_backend(many, many, many) != "rotary"  # not worth it for few keys
+    many.requires_grad_()
+    assert rt.attention_backend(many, many, many) == "rotary"
+    ours = [x.detach().requires_grad_() for x in (q, k, v)]
+    mean = sum(rt.attend(*ours, dropout=0.1).double() for _ in range(200)) / 200
+    assert rt.last_attention_backend() == "rotary"
+    expected = formula(*(x.double() for x in (q, k, v)), None, 0.0)
+    assert (mean - expected).norm() < 0.05 * expected.norm()
+    torch.manual_seed(5)
+    y = rt.attend(*ours, dropout=0.1)
+    torch.manual_seed(5)
+    assert torch.equal(rt.attend(*ours, dropout=0.1), y)
+    assert all(x.isfinite().all() for x in torch.autograd.grad(y, ours, g))

@@ -1,0 +1,371 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The gradients of keys and values. A warpgroup has 64 keys and goes over the queries, 64 a step:
+// scores have a row for each key, so that weights and their gradients lie in registers as the
+// products with the output's gradient and the queries want them. This step's scores are computed
+// beside the last one's products.
+
+#include "attention/hopper/tiles.cuh"
+
+namespace rotary::torch::hopper {
+namespace {
+
+constexpr int kGroups = 2;
+constexpr int kStages = 6;
+constexpr int kThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kProducts = kHeadDim / 16;  // to a tile
+
+struct Job {
+  CUtensorMap q;
+  CUtensorMap k;
+  CUtensorMap v;
+  CUtensorMap grad;
+  Shape shape;
+  Heads dk;
+  Heads dv;
+  const float* lse;
+  const float* delta;
+  const std::uint32_t* mask;
+  float factor;  // of exponents
+  float dk_scale;
+  float dv_scale;
+  int query_blocks;
+  int key_blocks;
+  int items_per_head;
+  int items;
+};
+
+struct Sums {
+  float lse[kBlock];
+  float delta[kBlock];
+};
+constexpr int kSumBytes = kBlock * 4;
+
+struct Shared {
+  Tile k[kGroups];
+  Tile v[kGroups];
+  Tile q[kStages];
+  Tile grad[kStages];
+  Sums sums[kStages];
+  std::uint32_t mask[kStages][kGroups][kBlockWords];
+  std::uint64_t rows_full[kGroups];
+  std::uint64_t rows_empty[kGroups];
+  std::uint64_t full[kStages];
+  std::uint64_t empty[kStages];
+
+  __device__ void init() {
+    for (int i = 0; i < kGroups; ++i) {
+      init_barrier(&rows_full[i], 1);
+      init_barrier(&rows_empty[i], kWarpsPerGroup);
+    }
+    for (int i = 0; i < kStages; ++i) {
+      init_barrier(&full[i], 1);
+      init_barrier(&empty[i], kGroups * kWarpsPerGroup);
+    }
+  }
+};
+
+// ---- Copies -------------------------------------------------------------------------------------
+
+struct Copier {
+  const Job& job;
+  Shared& shared;
+  Place<kStages> place{};
+  int round = 0;
+
+  __device__ void copy_rows(const Item& item, int head, int batch) {
+    for (int group = 0; group < kGroups; ++group) {
+      wait(&shared.rows_empty[group], round ^ 1);
+      std::uint64_t* full = &shared.rows_full[group];
+      const int key = item.row + group * kBlock;
+      arrive_expecting(full, 2 * kTileBytes);
+      copy_tile(&shared.k[group], job.k, full, key, head, batch);
+      copy_tile(&shared.v[group], job.v, full, key, head, batch);
+    }
+  }
+
+  __device__ void copy_queries(const Item& item, int step, int head, int batch) {
+    const int block = item.row / kBlock;
+    const int masks = job.mask == nullptr ? 0 : min(kGroups, job.key_blocks - block);
+    const std::int64_t first = (std::int64_t{item.head} * job.query_blocks + step) * kBlock;
+    wait(&shared.empty[place.stage], place.round ^ 1);
+    std::uint64_t* full = &shared.full[place.stage];
+    arrive_expecting(full, 2 * (kTileBytes + kSumBytes) + masks * kMaskBytes);
+    copy_tile(&shared.q[place.stage], job.q, full, step * kBlock, head, batch);
+    copy_tile(&shared.grad[place.stage], job.grad, full, step * kBlock, head, batch);
+    copy_bytes(shared.sums[place.stage].lse, job.lse + first, kSumBytes, full);
+    copy_bytes(shared.sums[place.stage].delta, job.delta + first, kSumBytes, full);
+    for (int group = 0; group < masks; ++group) {
+      const std::int64_t row = std::int64_t{item.head} * job.key_blocks + block + group;
+      copy_bytes(shared.mask[place.stage][group],
+                 job.mask + (row * job.query_blocks + step) * kBlockWords, kMaskBytes, full);
+    }
+  }
+
+  __device__ void run() {
+    for (int index = static_cast<int>(blockIdx.x); index < job.items;
+         index += static_cast<int>(gridDim.x), round ^= 1) {
+      const Item item(index, job.items_per_head, kGroups);
+      const int head = item.head % job.shape.heads;
+      const int batch = item.head / job.shape.heads;
+      copy_rows(item, head, batch);
+      for (int step = 0; step < job.query_blocks; ++step, place.next()) {
+        copy_queries(item, step, head, batch);
+      }
+    }
+  }
+};
+
+// ---- Products and weights -----------------------------------------------------------------------
+
+/// What a warpgroup knows about its 64 keys.
+struct Rows {
+  std::uint32_t k[4 * kProducts];
+  std::uint32_t v[4 * kProducts];
+  float dk[32];
+  float dv[32];
+
+  __device__ void load(const Tile& keys, const Tile& values) {
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) {
+      load_operand(&k[4 * i], &keys, i);
+      load_operand(&v[4 * i], &values, i);
+    }
+  }
+};
+
+/// What it knows about them and 64 queries: a row a key, a column a query.
+struct Scores {
+  float s[32];
+  float dp[32];
+  std::uint32_t p[16];   // kept weights
+  std::uint32_t ds[16];  // the scores' gradient, up to its scale
+
+  __device__ void start(int i, const Rows& rows, std::uint64_t q) {
+    multiply<false>(s, &rows.k[4 * i], q + i * kNextColumns, i > 0);
+  }
+  __device__ void start_gradient(int i, const Rows& rows, std::uint64_t grad) {
+    multiply<false>(dp, &rows.v[4 * i], grad + i * kNextColumns, i > 0);
+  }
+  __device__ void start_dv(int i, Rows& rows, std::uint64_t grad, bool add) const {
+    multiply<true>(rows.dv, &p[4 * i], grad + i * kNextRows, add || i > 0);
+  }
+  __device__ void start_dk(int i, Rows& rows, std::uint64_t q, bool add) const {
+    multiply<true>(rows.dk, &ds[4 * i], q + i * kNextRows, add || i > 0);
+  }
+
+  /// s becomes weights.
+  __device__ void weigh(const Sums& sums, float factor) {
+    settle(s);
+    const int column = Lane().column();
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const auto lse = *reinterpret_cast<const float2*>(&sums.lse[8 * j + column]);
+#pragma unroll
+      for (int i = 4 * j; i < 4 * j + 4; ++i) {
+        s[i] = exp2_of(fmaf(s[i], factor, i % 2 == 0 ? -lse.x : -lse.y));
+      }
+    }
+  }
+
+  template <bool kDropout>
+  __device__ void finish(const Sums& sums, std::uint32_t word) {
+    settle(dp);
+    const int column = Lane().column();
+    float2 delta[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      delta[j] = *reinterpret_cast<const float2*>(&sums.delta[8 * j + column]);
+    }
+#pragma unroll
+    for (int bit = 0; bit < 32; ++bit) {
+      const int i = number_of(bit);
+      const float dropped = -s[i] * (i % 2 == 0 ? delta[i / 4].x : delta[i / 4].y);
+      const float kept = fmaf(s[i], dp[i], dropped);
+      dp[i] = kDropout && (word & 1U << bit) == 0 ? dropped : kept;
+    }
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      p[i] = pack(s[2 * i], s[2 * i + 1]);
+      if (kDropout) p[i] &= kept_pair(word, i);
+      ds[i] = pack(dp[2 * i], dp[2 * i + 1]);
+    }
+  }
+};
+
+// ---- A warpgroup --------------------------------------------------------------------------------
+
+template <bool kDropout>
+struct Computer {
+  const Job& job;
+  Shared& shared;
+  int group;
+  Turns<kGroups> turns{group};
+  Place<kStages> place{};
+
+  /// Takes part without rows of its own.
+  __device__ void skip() {
+    release(&shared.rows_empty[group]);
+    for (int step = 0; step < job.query_blocks; ++step, place.next()) {
+      wait(&shared.full[place.stage], place.round);
+      release(&shared.empty[place.stage]);
+      turns.take();
+      turns.pass();
+    }
+    turns.take();
+    turns.pass();
+  }
+
+  __device__ void start_first(Scores& scores, const Rows& rows) {
+    const std::uint64_t q = describe(&shared.q[place.stage]);
+    const std::uint64_t grad = describe(&shared.grad[place.stage]);
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) scores.start(i, rows, q);
+    commit_products();
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) scores.start_gradient(i, rows, grad);
+    commit_products();
+  }
+
+  __device__ void start_last(const Scores& scores, Rows& rows, bool add) {
+    const std::uint64_t q = describe(&shared.q[place.stage]);
+    const std::uint64_t grad = describe(&shared.grad[place.stage]);
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) {
+      scores.start_dv(i, rows, grad, add);
+      scores.start_dk(i, rows, q, add);
+    }
+    commit_products();
+  }
+
+  /// Products of two steps, those first that are wanted first.
+  __device__ void start(Scores& scores, Rows& rows, int before, bool add) {
+    const std::uint64_t q = describe(&shared.q[place.stage]);
+    const std::uint64_t grad = describe(&shared.grad[place.stage]);
+    const std::uint64_t q_before = describe(&shared.q[before]);
+    const std::uint64_t grad_before = describe(&shared.grad[before]);
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) {
+      scores.start(i, rows, q);
+      scores.start_dv(i, rows, grad_before, add);
+    }
+    commit_products();
+#pragma unroll
+    for (int i = 0; i < kProducts; ++i) {
+      scores.start_dk(i, rows, q_before, add);
+      scores.start_gradient(i, rows, grad);
+    }
+    commit_products();
+  }
+
+  __device__ void compute(const Item& item, int key) {
+    const int thread_word = Lane().word();
+    Rows rows;
+    rows.load(shared.k[group], shared.v[group]);
+    release(&shared.rows_empty[group]);
+    Scores scores;
+    wait(&shared.full[place.stage], place.round);
+    turns.take();
+    fence_products();
+    start_first(scores, rows);
+    turns.pass();
+    wait_products<1>();
+    scores.weigh(shared.sums[place.stage], job.factor);
+    wait_products<0>();
+    scores.template finish<kDropout>(shared.sums[place.stage],
+                                     shared.mask[place.stage][group][thread_word]);
+    for (int step = 1; step < job.query_blocks; ++step) {
+      const int before = place.stage;
+      place.next();
+      wait(&shared.full[place.stage], place.round);
+      turns.take();
+      fence_products();
+      start(scores, rows, before, step > 1);
+      turns.pass();
+      wait_products<1>();
+      scores.weigh(shared.sums[place.stage], job.factor);
+      wait_products<0>();
+      release(&shared.empty[before]);
+      scores.template finish<kDropout>(shared.sums[place.stage],
+                                       shared.mask[place.stage][group][thread_word]);
+    }
+    turns.take();
+    fence_products();
+    start_last(scores, rows, job.query_blocks > 1);
+    turns.pass();
+    wait_products<0>();
+    settle(rows.dk);
+    settle(rows.dv);
+    release(&shared.empty[place.stage]);
+    place.next();
+    store(rows.dk, job.dk_scale, job.dk, item, key);
+    store(rows.dv, job.dv_scale, job.dv, item, key);
+  }
+
+  __device__ void store(const float (&x)[32], float factor, const Heads& to, const Item& item,
+                        int key) const {
+    const float scale[2] = {factor, factor};
+    store_tile(x, scale, to, item.place(to, job.shape.heads), key, job.shape.keys);
+  }
+
+  __device__ void run() {
+    int round = 0;
+    for (int index = static_cast<int>(blockIdx.x); index < job.items;
+         index += static_cast<int>(gridDim.x), round ^= 1) {
+      const Item item(index, job.items_per_head, kGroups);
+      const int key = item.row + group * kBlock;
+      wait(&shared.rows_full[group], round);
+      if (key < job.shape.keys) {
+        compute(item, key);
+      } else {
+        skip();
+      }
+    }
+    turns.end();
+  }
+};
+
+template <bool kDropout>
+__global__ void __launch_bounds__(kThreads, 1) backward_keys(const __grid_constant__ Job job) {
+  auto& shared = prepare<Shared>();
+  const int group = warpgroup();
+  if (group == 0) {
+    give_registers<kCopierRegisters>();
+    if (threadIdx.x == 0) Copier{job, shared}.run();
+  } else {
+    take_registers<kComputerRegisters<kGroups>>();
+    Computer<kDropout>{job, shared, group - 1}.run();
+  }
+}
+
+}  // namespace
+
+int launch_backward_keys(const Backward& from, void* stream) {
+  const Forward& forward = from.forward;
+  const Shape& shape = forward.shape;
+  Job job{};
+  if (!make_map(job.q, forward.q, shape, shape.queries) ||
+      !make_map(job.k, forward.k, shape, shape.keys) ||
+      !make_map(job.v, forward.v, shape, shape.keys) ||
+      !make_map(job.grad, from.grad, shape, shape.queries)) {
+    return static_cast<int>(cudaErrorInvalidValue);
+  }
+  job.shape = shape;
+  job.dk = from.dk;
+  job.dv = from.dv;
+  job.lse = forward.lse;
+  job.delta = from.delta;
+  job.mask = forward.mask.by_keys;
+  job.factor = forward.scale * kLog2E;
+  job.dk_scale = forward.scale * forward.kept_scale;
+  job.dv_scale = forward.kept_scale;
+  job.query_blocks = blocks_of(shape.queries);
+  job.key_blocks = blocks_of(shape.keys);
+  job.items_per_head = (job.key_blocks + kGroups - 1) / kGroups;
+  job.items = shape.batch * shape.heads * job.items_per_head;
+  const auto kernel = job.mask != nullptr ? backward_keys<true> : backward_keys<false>;
+  return launch<Shared>(kernel, job, kThreads, forward.processors, stream);
+}
+
+}  // namespace rotary::torch::hopper

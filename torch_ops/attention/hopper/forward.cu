@@ -1,0 +1,350 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Weights and their sums of values. A warpgroup has 64 queries and goes over the keys, 128 a step:
+// this step's scores are computed beside the sums of the last one's weights.
+
+#include "attention/hopper/tiles.cuh"
+
+namespace rotary::torch::hopper {
+namespace {
+
+constexpr int kGroups = 3;
+constexpr int kStages = 3;
+constexpr int kThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kKeys = 128;
+constexpr int kTiles = kKeys / kBlock;  // a step
+
+struct Job {
+  CUtensorMap q;
+  CUtensorMap k;
+  CUtensorMap v;
+  Shape shape;
+  Heads y;
+  float* lse;
+  const std::uint32_t* mask;
+  float factor;  // of exponents
+  float kept_scale;
+  int query_blocks;
+  int key_blocks;
+  int steps;
+  int items_per_head;
+  int items;
+};
+
+struct Shared {
+  Tile q[kGroups];
+  Tile k[kStages][kTiles];
+  Tile v[kStages][kTiles];
+  std::uint32_t mask[kStages][kGroups][kTiles][kBlockWords];  // comes with v
+  std::uint64_t q_full[kGroups];
+  std::uint64_t q_empty[kGroups];
+  std::uint64_t k_full[kStages];
+  std::uint64_t k_empty[kStages];
+  std::uint64_t v_full[kStages];
+  std::uint64_t v_empty[kStages];
+
+  __device__ void init() {
+    for (int i = 0; i < kGroups; ++i) {
+      init_barrier(&q_full[i], 1);
+      init_barrier(&q_empty[i], kWarpsPerGroup);
+    }
+    for (int i = 0; i < kStages; ++i) {
+      init_barrier(&k_full[i], 1);
+      init_barrier(&v_full[i], 1);
+      init_barrier(&k_empty[i], kGroups * kWarpsPerGroup);
+      init_barrier(&v_empty[i], kGroups * kWarpsPerGroup);
+    }
+  }
+};
+
+// ---- Copies -------------------------------------------------------------------------------------
+
+struct Copier {
+  const Job& job;
+  Shared& shared;
+  Place<kStages> place{};
+  int round = 0;
+
+  __device__ void copy_queries(const Item& item, int head, int batch) {
+    for (int group = 0; group < kGroups; ++group) {
+      wait(&shared.q_empty[group], round ^ 1);
+      arrive_expecting(&shared.q_full[group], kTileBytes);
+      copy_tile(&shared.q[group], job.q, &shared.q_full[group], item.row + group * kBlock, head,
+                batch);
+    }
+  }
+
+  __device__ void copy_keys(int step, int head, int batch) {
+    wait(&shared.k_empty[place.stage], place.round ^ 1);
+    std::uint64_t* full = &shared.k_full[place.stage];
+    arrive_expecting(full, kTiles * kTileBytes);
+    for (int i = 0; i < kTiles; ++i) {
+      copy_tile(&shared.k[place.stage][i], job.k, full, step * kKeys + i * kBlock, head, batch);
+    }
+  }
+
+  __device__ void copy_values(const Item& item, int step, int head, int batch) {
+    const int block = item.row / kBlock;
+    const int masks = job.mask == nullptr ? 0 : min(kGroups, job.query_blocks - block);
+    const int bytes = min(kTiles, job.key_blocks - step * kTiles) * kMaskBytes;
+    wait(&shared.v_empty[place.stage], place.round ^ 1);
+    std::uint64_t* full = &shared.v_full[place.stage];
+    arrive_expecting(full, kTiles * kTileBytes + masks * bytes);
+    for (int i = 0; i < kTiles; ++i) {
+      copy_tile(&shared.v[place.stage][i], job.v, full, step * kKeys + i * kBlock, head, batch);
+    }
+    for (int group = 0; group < masks; ++group) {
+      const std::int64_t row = std::int64_t{item.head} * job.query_blocks + block + group;
+      copy_bytes(shared.mask[place.stage][group],
+                 job.mask + (row * job.key_blocks + step * kTiles) * kBlockWords, bytes, full);
+    }
+  }
+
+  __device__ void run() {
+    for (int index = static_cast<int>(blockIdx.x); index < job.items;
+         index += static_cast<int>(gridDim.x), round ^= 1) {
+      const Item item(index, job.items_per_head, kGroups);
+      const int head = item.head % job.shape.heads;
+      const int batch = item.head / job.shape.heads;
+      for (int step = 0; step < job.steps; ++step, place.next()) {
+        copy_keys(step, head, batch);
+        if (step == 0) copy_queries(item, head, batch);
+        copy_values(item, step, head, batch);
+      }
+    }
+  }
+};
+
+// ---- Products and weights -----------------------------------------------------------------------
+
+__device__ void start_scores(float (&s)[64], const Tile& q, const Tile (&k)[kTiles]) {
+  const std::uint64_t a = describe(&q);
+  const std::uint64_t b = describe(&k);
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 16; ++i) {
+    multiply(s, a + i * kNextColumns, b + i * kNextColumns, i > 0);
+  }
+  commit_products();
+}
+
+__device__ void start_sums(float (&y)[32], const std::uint32_t (&p)[32], const Tile (&v)[kTiles],
+                           bool add) {
+  const std::uint64_t b = describe(&v);
+#pragma unroll
+  for (int i = 0; i < kKeys / 16; ++i) {
+    multiply<true>(y, &p[4 * i], b + i * kNextRows, i > 0 || add);
+  }
+  commit_products();
+}
+
+/// What is known of the rows of 64 queries.
+struct Rows {
+  float y[32];
+  float largest[2];
+  float sum[2];
+};
+
+/// Scores become weights, up to the sums; returns what the sums so far are to be multiplied by.
+template <bool kShort>
+__device__ float2 weigh(float (&s)[64], Rows& rows, float factor, int keys_left) {
+  settle(s);
+  if (kShort) {
+    const int column = Lane().column();
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      if (8 * (i / 4) + column + i % 2 >= keys_left) s[i] = -kInfinity;
+    }
+  }
+  float again[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float most = rows.largest[h];
+#pragma unroll
+    for (int j = 0; j < 16; ++j) most = fmaxf(most, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
+    most = fmaxf(most, __shfl_xor_sync(~0U, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(~0U, most, 2));
+    again[h] = exp2_of((rows.largest[h] - most) * factor);
+    rows.largest[h] = most;
+    const float shift = most * factor;
+    float sum = 0.0F;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[4 * j + 2 * h + e];
+        x = exp2_of(fmaf(x, factor, -shift));
+        sum += x;
+      }
+    }
+    rows.sum[h] = fmaf(rows.sum[h], again[h], sum);
+  }
+  return make_float2(again[0], again[1]);
+}
+
+template <bool kDropout>
+__device__ void pack_weights(std::uint32_t (&p)[32], const float (&s)[64],
+                             const std::uint32_t (&mask)[kTiles][kBlockWords]) {
+  std::uint32_t words[kTiles] = {};
+#pragma unroll
+  for (int i = 0; kDropout && i < kTiles; ++i) words[i] = mask[i][Lane().word()];
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    p[i] = pack(s[2 * i], s[2 * i + 1]);
+    if (kDropout) p[i] &= kept_pair(words[i / 16], i % 16);
+  }
+}
+
+__device__ void finish(const Job& job, const Rows& rows, const Item& item, int query) {
+  const Lane lane;
+  float scale[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float sum = rows.sum[h];
+    sum += __shfl_xor_sync(~0U, sum, 1);
+    sum += __shfl_xor_sync(~0U, sum, 2);
+    scale[h] = job.kept_scale / sum;
+    const int row = query + lane.row() + 8 * h;
+    // Past the end all weights will be 0.
+    const float lse =
+        row < job.shape.queries ? fmaf(rows.largest[h], job.factor, log2f(sum)) : kInfinity;
+    if (lane.column() == 0)
+      job.lse[std::int64_t{item.head} * job.query_blocks * kBlock + row] = lse;
+  }
+  store_tile(rows.y, scale, job.y, item.place(job.y, job.shape.heads), query, job.shape.queries);
+}
+
+// ---- A warpgroup --------------------------------------------------------------------------------
+
+template <bool kDropout, bool kShort>
+struct Computer {
+  const Job& job;
+  Shared& shared;
+  int group;
+  Turns<kGroups> turns{group};
+  Place<kStages> k{};
+  Place<kStages> v{};
+
+  /// Takes part without rows of its own.
+  __device__ void skip() {
+    release(&shared.q_empty[group]);
+    for (int step = 0; step < job.steps; ++step, k.next(), v.next()) {
+      wait(&shared.k_full[k.stage], k.round);
+      release(&shared.k_empty[k.stage]);
+      wait(&shared.v_full[v.stage], v.round);
+      release(&shared.v_empty[v.stage]);
+      turns.take();
+      turns.pass();
+    }
+    turns.take();
+    turns.pass();
+  }
+
+  __device__ void compute(const Item& item, int query) {
+    Rows rows;
+    rows.largest[0] = rows.largest[1] = -kInfinity;
+    rows.sum[0] = rows.sum[1] = 0.0F;
+    float s[64];
+    std::uint32_t p[32];
+    wait(&shared.k_full[k.stage], k.round);
+    turns.take();
+    fence_products();
+    start_scores(s, shared.q[group], shared.k[k.stage]);
+    turns.pass();
+    wait_products<0>();
+    release(&shared.k_empty[k.stage]);
+    k.next();
+    if (job.steps == 1) release(&shared.q_empty[group]);
+    weigh<kShort>(s, rows, job.factor, job.shape.keys);
+    wait(&shared.v_full[v.stage], v.round);
+    pack_weights<kDropout>(p, s, shared.mask[v.stage][group]);
+    for (int step = 1; step < job.steps; ++step) {
+      wait(&shared.k_full[k.stage], k.round);
+      turns.take();
+      fence_products();
+      start_scores(s, shared.q[group], shared.k[k.stage]);
+      start_sums(rows.y, p, shared.v[v.stage], step > 1);
+      turns.pass();
+      wait_products<1>();
+      release(&shared.k_empty[k.stage]);
+      k.next();
+      if (step + 1 == job.steps) release(&shared.q_empty[group]);
+      const float2 again = weigh<kShort>(s, rows, job.factor, job.shape.keys - step * kKeys);
+      wait_products<0>();
+      settle(rows.y);
+      release(&shared.v_empty[v.stage]);
+      v.next();
+#pragma unroll
+      for (int i = 0; i < 32; ++i) rows.y[i] *= i / 2 % 2 == 0 ? again.x : again.y;
+      wait(&shared.v_full[v.stage], v.round);
+      pack_weights<kDropout>(p, s, shared.mask[v.stage][group]);
+    }
+    turns.take();
+    fence_products();
+    start_sums(rows.y, p, shared.v[v.stage], job.steps > 1);
+    turns.pass();
+    wait_products<0>();
+    settle(rows.y);
+    release(&shared.v_empty[v.stage]);
+    v.next();
+    finish(job, rows, item, query);
+  }
+
+  __device__ void run() {
+    int round = 0;
+    for (int index = static_cast<int>(blockIdx.x); index < job.items;
+         index += static_cast<int>(gridDim.x), round ^= 1) {
+      const Item item(index, job.items_per_head, kGroups);
+      const int query = item.row + group * kBlock;
+      wait(&shared.q_full[group], round);
+      if (query < job.shape.queries) {
+        compute(item, query);
+      } else {
+        skip();
+      }
+    }
+    turns.end();
+  }
+};
+
+template <bool kDropout, bool kShort>
+__global__ void __launch_bounds__(kThreads, 1) forward(const __grid_constant__ Job job) {
+  auto& shared = prepare<Shared>();
+  const int group = warpgroup();
+  if (group == 0) {
+    give_registers<kCopierRegisters>();
+    if (threadIdx.x == 0) Copier{job, shared}.run();
+  } else {
+    take_registers<kComputerRegisters<kGroups>>();
+    Computer<kDropout, kShort>{job, shared, group - 1}.run();
+  }
+}
+
+}  // namespace
+
+int launch_forward(const Forward& from, void* stream) {
+  const Shape& shape = from.shape;
+  Job job{};
+  if (!make_map(job.q, from.q, shape, shape.queries) ||
+      !make_map(job.k, from.k, shape, shape.keys) || !make_map(job.v, from.v, shape, shape.keys)) {
+    return static_cast<int>(cudaErrorInvalidValue);
+  }
+  job.shape = shape;
+  job.y = from.y;
+  job.lse = from.lse;
+  job.mask = from.mask.by_queries;
+  job.factor = from.scale * kLog2E;
+  job.kept_scale = from.kept_scale;
+  job.query_blocks = blocks_of(shape.queries);
+  job.key_blocks = blocks_of(shape.keys);
+  job.steps = (shape.keys + kKeys - 1) / kKeys;
+  job.items_per_head = (job.query_blocks + kGroups - 1) / kGroups;
+  job.items = shape.batch * shape.heads * job.items_per_head;
+  const bool is_short = shape.keys % kKeys != 0;
+  const auto kernel = job.mask != nullptr
+                          ? (is_short ? forward<true, true> : forward<true, false>)
+                          : (is_short ? forward<false, true> : forward<false, false>);
+  return launch<Shared>(kernel, job, kThreads, from.processors, stream);
+}
+
+}  // namespace rotary::torch::hopper

@@ -1,0 +1,67 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "attention/hopper/tiles.cuh"
+
+namespace rotary::torch::hopper {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+/// The driver's, found without linking it.
+Encode find_encode() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
+                                       &result) != cudaSuccess ||
+      result != cudaDriverEntryPointSuccess) {
+    return nullptr;
+  }
+  return reinterpret_cast<Encode>(found);
+}
+
+/// A thread that has called the runtime for nothing yet, as autograd's may, has no context.
+bool bind_context() {
+  int device = 0;
+  return cudaGetDevice(&device) == cudaSuccess && cudaSetDevice(device) == cudaSuccess;
+}
+
+}  // namespace
+
+int processors_of(int device) {
+  constexpr int kHopper = 9;
+  int major = 0;
+  int minor = 0;
+  int processors = 0;
+  const bool known =
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) == cudaSuccess;
+  return known && major == kHopper && minor == 0 ? processors : 0;
+}
+
+bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens) {
+  static const Encode encode = find_encode();
+  if (encode == nullptr) return false;
+  constexpr cuuint64_t kBytes = 2;
+  // Where there is one of something, its stride says nothing, but must be one.
+  const auto bytes = [](int count, std::int64_t stride) {
+    return count > 1 ? static_cast<cuuint64_t>(stride) * kBytes : cuuint64_t{kHeadDim} * kBytes;
+  };
+  const cuuint64_t sizes[4] = {kHeadDim, static_cast<cuuint64_t>(tokens),
+                               static_cast<cuuint64_t>(shape.heads),
+                               static_cast<cuuint64_t>(shape.batch)};
+  const cuuint64_t strides[3] = {bytes(tokens, x.token), bytes(shape.heads, x.head),
+                                 bytes(shape.batch, x.batch)};
+  const cuuint32_t box[4] = {kHeadDim, kBlock, 1, 1};
+  const cuuint32_t steps[4] = {1, 1, 1, 1};
+  const auto encoded = [&] {
+    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data, sizes, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  };
+  return encoded() || (bind_context() && encoded());
+}
+
+}  // namespace rotary::torch::hopper
