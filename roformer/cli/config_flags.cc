@@ -40,6 +40,7 @@ void ConfigFlags::add_to(CLI::App& verb, std::span<const BoundKey> keys,
     const bool several = told.kind.ends_with("PATH...");
     flag->type_name(several ? "PATH" : std::string(told.kind));
     if (several) continue;
+    if (told.name != "stages") flag->default_str(to_text(key));
     flag->expected(1)->allow_extra_args(false);
     // Of a flag that is repeated the last counts; a bare argument leaves the next one alone.
     if (!bare) flag->take_last();

@@ -127,7 +127,9 @@ Labelled read_labelled(const std::string& path, const TuneConfig& config,
   const ExampleOptions options = example_options(config);
   if (are_triples(options)) return read_triples(path);
   if (config.task == "questions") return read_questions(path);
-  if (config.task == "tokens" || config.format == "conll") return read_tags(path, options, labels);
+  const bool columns = config.format == "conll" ||
+                       (config.format == "auto" && fs::path(path).extension() == ".conll");
+  if (config.task == "tokens" || columns) return read_tags(path, options, labels);
   return read_examples(path, options, labels);
 }
 

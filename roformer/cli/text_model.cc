@@ -50,6 +50,7 @@ void copy_text_files(const TextFiles& files, const fs::path& folder) {
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
+  find_checkpoint(options.checkpoint);  // Without a model there is no vocabulary to be missed.
   const TextFiles files = find_text_files(options);
   TokenizerOptions found{.dictionary = files.dictionary};
   found.kind = kind_of(options, !files.dictionary.empty());

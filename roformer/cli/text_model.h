@@ -36,7 +36,7 @@ struct TextFiles {
 TextFiles find_text_files(const TextOptions& options);
 /// As vocab.txt and dict.txt: what a model needs to be used from there.
 void copy_text_files(const TextFiles& files, const std::filesystem::path& folder);
-/// Throws UsageError where a file is not to be found.
+/// Throws IoError where there is no such model, UsageError where a file is not to be found.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options);
 
 /// Throws IoError where the vocabulary has more tokens than the model.

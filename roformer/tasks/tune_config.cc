@@ -26,7 +26,7 @@ std::vector<BoundKey> keys_of(TuneConfig& config) {
       {{"task", "WORD",
         "classification ([CLS], two layers), matching (pooled, one layer), tokens, questions; "
         "auto: "
-        "matching for pairs and triples, tokens for conll, else classification"},
+        "matching for pairs and triples, tokens for .conll, else classification"},
        &config.task,
        {"auto|classification|matching|tokens|questions"}},
       {{"format", "WORD", "auto (by the file's name), tsv, jsonl, conll or triples"},

@@ -209,6 +209,17 @@ void set_from_text(Keys keys, std::string_view name, std::span<const std::string
   set(key, json_of(key, values.front()));
 }
 
+std::string to_text(const Key& key) {
+  return std::visit(
+      [](const auto* value) {
+        const RunJson json = give(*value);
+        if (json.is_boolean()) return std::string(json.get<bool>() ? "on" : "off");
+        if (json.is_string()) return json.get<std::string>();
+        return json.empty() ? std::string() : json.dump();
+      },
+      key.value);
+}
+
 std::string to_json(Keys keys) {
   RunJson json;
   for (const Key& key : keys) {

@@ -62,6 +62,8 @@ void read_config_file(std::span<const BoundKey> keys, const std::filesystem::pat
 /// begins with the key.
 void set_from_text(std::span<const BoundKey> keys, std::string_view name,
                    std::span<const std::string> values);
+/// The value as a flag would have it; empty for an empty one.
+std::string to_text(const BoundKey& key);
 /// Every key in its order.
 std::string to_json(std::span<const BoundKey> keys);
 

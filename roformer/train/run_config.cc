@@ -85,7 +85,7 @@ RunConfig read_run_config(const std::filesystem::path& path) {
 }
 
 void check_run_config(const RunConfig& config, std::int64_t num_ranks) {
-  if (config.corpus.empty()) internal::reject("there is no corpus: name one");
+  if (config.corpus.empty()) internal::reject("there is no corpus: name one with corpus");
   for (const Stage& stage : config.stages) {
     const std::int64_t rows = config.micro_batch > 0 ? config.micro_batch * num_ranks : num_ranks;
     if (stage.batch % rows != 0) {

@@ -423,6 +423,7 @@ def test_usage():
     assert "a verb is needed" in run(code=2)
     assert "no verb 'train'" in run("train", code=2)
     assert "vocab.txt" in run("fill-mask", golden("mlm-small")[0], "x", code=2)
+    assert "nowhere: no such folder or file" in run("fill-mask", "nowhere", "x", code=1)
 
 
 def test_bench_trains_and_counts(tmp_path):

@@ -221,7 +221,7 @@ def test_words_are_learnt(tmp_path):
     path = tmp_path / "words.conll"
     path.write_text("\n".join(lines))
     got = run(
-        *("finetune", tmp_path / "base", path, "--format", "conll", "--valid", path),
+        *("finetune", tmp_path / "base", path, "--valid", path),
         *("-o", tmp_path / "run", *BYTES, *QUICK, "--epochs", 5, "--json"),
     )
     got = json.loads(got)

@@ -450,7 +450,8 @@ TEST_F(TrainTest, WrongConfigsAreNamed) {
   EXPECT_THAT(read("{"), HasSubstr("run.json: "));
   EXPECT_THAT(thrown([] { read_run_config("no/such.json"); }), HasSubstr("no/such.json: "));
   RunConfig config;
-  EXPECT_EQ(thrown([&] { check_run_config(config, 1); }), "there is no corpus: name one");
+  EXPECT_EQ(thrown([&] { check_run_config(config, 1); }),
+            "there is no corpus: name one with corpus");
   config.corpus = {"a"};
   EXPECT_EQ(thrown([&] { check_run_config(config, 3); }),
             "a batch of 256 rows is no multiple of 3 processes");
