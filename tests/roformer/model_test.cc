@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 
+#include "roformer/model_testing.h"
 #include "roformer/roformer_testing.h"
 #include "rotary/frequencies.h"
 #include "rotary/torch.h"
@@ -23,26 +24,6 @@ namespace rotary::roformer {
 namespace {
 
 constexpr double kRounding = 2e-5;
-
-Config small(Task task) {
-  Config config;
-  config.task = task;
-  config.vocab_size = 50;
-  config.hidden_size = 32;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 4;
-  config.intermediate_size = 48;
-  config.initializer_range = 0.2;
-  config.max_position_embeddings = 64;
-  return config;
-}
-
-Model make(const Config& config) {
-  at::manual_seed(7);
-  Model model = make_model(config);
-  model->eval();
-  return model;
-}
 
 at::Tensor ids_of(std::int64_t rows, std::int64_t tokens) {
   at::manual_seed(11);
