@@ -17,14 +17,14 @@ namespace rotary::roformer {
 namespace {
 
 /// A text as the model sees it, and what it has to say at each token.
-struct Question {
+struct Asked {
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> labels{};
 };
 
-Question masked_question(const TokenDocument& text, const Vocabulary& vocabulary,
-                         const LanguageOptions& options, std::uint64_t number) {
-  Question question{.ids = {text.ids.begin(), text.ids.end()}};
+Asked masked_question(const TokenDocument& text, const Vocabulary& vocabulary,
+                      const LanguageOptions& options, std::uint64_t number) {
+  Asked question{.ids = {text.ids.begin(), text.ids.end()}};
   question.labels.resize(text.size());
   std::vector<MaskPlace> places(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,7 +49,7 @@ class TextRows {
   }
 
   /// Tokens [first, first + count) of a text.
-  void add(const Question& text, std::size_t first, std::size_t count) {
+  void add(const Asked& text, std::size_t first, std::size_t count) {
     const auto end = static_cast<std::size_t>(batch_.length) * ++batch_.rows;
     if (options_.framing == Framing::kClsSep) push(special_.cls, kIgnore);
     for (std::size_t i = first; i < first + count; ++i) {
@@ -170,8 +170,8 @@ LanguageScore score_language(ModelImpl& model, const Vocabulary& vocabulary,
   TextRows rows(vocabulary, options, causal);
   LanguageSums sums;
   for (std::size_t n = 0; n < texts.size(); ++n) {
-    const Question question =
-        causal ? Question{.ids = {texts[n].ids.begin(), texts[n].ids.end()}, .labels = {}}
+    const Asked question =
+        causal ? Asked{.ids = {texts[n].ids.begin(), texts[n].ids.end()}, .labels = {}}
                : masked_question(texts[n], vocabulary, options, n);
     for (std::size_t first = 0; first < question.ids.size(); first += step) {
       rows.add(question, first, std::min(step, question.ids.size() - first));
