@@ -226,8 +226,8 @@ def report(results: dict) -> str:
     lines = [
         f"RoFormer-base, masked LM, bfloat16, dropout 0.1; {results['device']}",
         f"PyTorch {results['torch']}, transformers {results['transformers']}; tokens/s, GB:",
-        "transformers under torch.compile, then `roformer`; TFLOP/s count the whole model, though of",
-        "the last layer `roformer` computes what labels read",
+        "transformers under torch.compile, then `roformer`; TFLOP/s count the whole model, though",
+        "`roformer` computes of the last layer what labels read",
         "",
         " " * 8 + "".join(f" {head:>{width}}" for head, width in zip(heads, widths, strict=True)),
     ]
