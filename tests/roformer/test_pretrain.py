@@ -249,6 +249,7 @@ def test_one_process_at_a_time(corpus, tmp_path):
     run = tmp_path / "run"
     process = start(run, *flags(corpus), "--stages", STAGES)
     wait_for_step(run, 1)
+    process.send_signal(signal.SIGSTOP)
     error = pretrain(run, *flags(corpus), "--resume", code=1)
     assert f"{run}: another process trains in this folder: wait for it, or choose" in error
     kill(process)

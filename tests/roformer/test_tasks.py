@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -296,14 +297,15 @@ def test_a_config_file(tmp_path, reviews):
     assert "tune.json: epochs must be from 1 to 100000, got 0" in message
 
 
-def test_a_run_that_was_killed_goes_on(tmp_path, reviews):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_ended_goes_on(tmp_path, reviews, how):
     save_model("RoFormerForMaskedLM", tmp_path / "base")
     train, dev, _ = reviews
 
     def command(name):
         return (
             *("finetune", tmp_path / "base", train, "--valid", dev, "-o", tmp_path / name, *BYTES),
-            *("--learning-rate", 3e-3, "--epochs", 6, "--batch", 16, "--report-every", 1),
+            *("--learning-rate", 3e-3, "--epochs", 8, "--batch", 16, "--report-every", 1),
             "--json",
         )
 
@@ -318,9 +320,12 @@ def test_a_run_that_was_killed_goes_on(tmp_path, reviews):
         assert killed.poll() is None
         time.sleep(0.005)
     # Nobody else may work there meanwhile.
+    killed.send_signal(signal.SIGSTOP)
     assert "another process trains in this folder" in run(*command("run"), code=1)
-    killed.kill()
+    killed.send_signal(how)
+    killed.send_signal(signal.SIGCONT)
     killed.communicate()
+    assert killed.returncode == (0 if how == signal.SIGINT else -how)
     assert json.loads(run(*command("run")))["valid"] == whole["valid"]
     same = [tmp_path / name / "best" / "model.safetensors" for name in ("run", "whole")]
     assert same[0].read_bytes() == same[1].read_bytes()
