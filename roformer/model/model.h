@@ -109,8 +109,8 @@ class RoFormerImpl : public ::torch::nn::Module {
   /// What a trainer keeps of the parameters (mixed.h), or null.
   void set_narrow_weights(std::shared_ptr<NarrowWeights> kept) { kept_ = std::move(kept); }
   const std::shared_ptr<NarrowWeights>& narrow_weights() const noexcept { return kept_; }
-  /// The kernel of the last forward(), in all layers but one whose output is read in part: "rotary",
-  /// "flash", "cudnn", "efficient", "math" or "linear".
+  /// The kernel of the last forward(), in all layers but one whose output is read in part:
+  /// "rotary", "flash", "cudnn", "efficient", "math" or "linear".
   const std::string& attention_backend() const noexcept { return backend_; }
 
  private:
