@@ -57,7 +57,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
   }
   // The adjoint is checked now, so that nothing is written before all is known to fit; and what it
   // writes must not be an input either, save the gradient that it replaces.
-  for (const Operand& x : check_operands(kName, wanted.list(), head_dim, adjoints_)) {
+  const Operands results = wanted.list();
+  for (const Operand& x : check_operands(kName, results, head_dim, adjoints_)) {
     for (std::size_t i = 0; i < count_; ++i) {
       const bool own = is_same_memory(x.out, tensors_[i].grad_out);
       if (may_overlap(x.out, tensors_[i].in) ||

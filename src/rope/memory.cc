@@ -57,16 +57,16 @@ bool fits_memory(const ConstTensorView& view) noexcept {
 
 bool elements_are_distinct(const ConstTensorView& view) noexcept {
   if (is_ordinary(view)) return true;
-  std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims;  // stride, size
-  std::size_t count = 0;
+  std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims{};  // stride, size
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] > 1) dims[count++] = {std::abs(view.strides[i]), view.shape[i]};
+    if (view.shape[i] > 1) dims[i] = {std::abs(view.strides[i]), view.shape[i]};
   }
-  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
+  std::ranges::sort(dims);
   std::int64_t reach = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (dims[i].first <= reach) return false;
-    reach += dims[i].first * (dims[i].second - 1);
+  for (const auto& [stride, size] : dims) {
+    if (size <= 1) continue;
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
   }
   return true;
 }
