@@ -13,12 +13,12 @@ import rotary.torch as rt
 
 OPS = torch.ops.rotary
 HEAD_DIM = 64
+HAS_KERNEL = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 
-@pytest.fixture(autouse=True)
-def _kernel(device: str) -> None:
-    if device == "cuda" and torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("the kernel is for compute capability 9.0")
+@pytest.fixture(params=["cpu", "cuda"] if HAS_KERNEL else ["cpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 def seed_of(number: int, device: str) -> Tensor:
