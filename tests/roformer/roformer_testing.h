@@ -4,9 +4,11 @@
 // What the tests of the text and data rooms share.
 #pragma once
 
+#include <ftw.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -42,6 +44,15 @@ inline const Tokenizer& roformer_tokenizer() {
   return *kOnce;
 }
 
+/// With all that is in it; std::filesystem::remove_all() is not safe beside every LibTorch
+/// (roformer/checkpoint/folder.h).
+inline void remove_tree(const std::filesystem::path& folder) {
+  const auto remove = [](const char* path, const struct stat*, int, struct FTW*) {
+    return std::remove(path);
+  };
+  ::nftw(folder.c_str(), remove, /*descriptors=*/8, FTW_DEPTH | FTW_PHYS);
+}
+
 /// An empty folder that goes with the test.
 class ScratchTest : public testing::Test {
  protected:
@@ -49,10 +60,10 @@ class ScratchTest : public testing::Test {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
     folder_ = std::filesystem::path(testing::TempDir()) /
               (std::string("roformer-") + info->test_suite_name() + "-" + info->name());
-    std::filesystem::remove_all(folder_);
+    remove_tree(folder_);
     std::filesystem::create_directories(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { remove_tree(folder_); }
 
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   std::filesystem::path file(const std::string& name, const std::string& bytes) const {
