@@ -19,6 +19,14 @@ constexpr std::int64_t kStreamAlignment = 64;                 // the widest vect
 constexpr std::int64_t kLongToken = 1024;                     // of which two lines are little
 constexpr std::int64_t kManyHeads = 8;  // from here on angles cost less than jumping in memory
 
+/// Only x86 has stores that spare reading the lines they fill; elsewhere the hardware sees by
+/// itself that lines are filled.
+#if defined(__x86_64__)
+constexpr bool kHasStreams = true;
+#else
+constexpr bool kHasStreams = false;
+#endif
+
 bool same_memory(const Operand& x) noexcept { return x.in.data == x.out.data; }
 
 /// Every head begins at a multiple of the widest vector, before and after.
@@ -44,18 +52,12 @@ bool can_stage(const Plan& plan, const Operand& x) noexcept {
          (follow || token * size >= kLongToken);
 }
 
-/// Large results out of place go past the caches. Only x86 has stores that spare reading the lines
-/// they fill; elsewhere the hardware sees it by itself.
+/// Large results out of place go past the caches, where there are stores for it.
 Delivery delivery_of(const Job& job, const Plan& plan, const Operand& x,
                      std::int64_t written) noexcept {
-#if defined(__x86_64__)
-  if (written < kStreamBytes || same_memory(x)) return Delivery::kCached;
+  if (!kHasStreams || written < kStreamBytes || same_memory(x)) return Delivery::kCached;
   if (can_stream(job, x)) return Delivery::kStreamed;
   return can_stage(plan, x) ? Delivery::kStaged : Delivery::kCached;
-#else
-  (void)job, (void)plan, (void)x, (void)written;
-  return Delivery::kCached;
-#endif
 }
 
 /// Operands of one call share their pairings, so that never two forms are wanted besides kPlain.
