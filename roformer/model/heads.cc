@@ -5,6 +5,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <tuple>
 #include <utility>
 
 #include "roformer/model/layers.h"
@@ -25,11 +26,8 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                 labels, {}, at::Reduction::Mean, ignored);
 }
 
-/// Of labels that are all classes.
-at::Tensor dense_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
-  const bool narrow = logits.scalar_type() == at::kBFloat16 || logits.scalar_type() == at::kHalf;
-  return narrow && logits.size(1) % 8 == 0 ? torch::mean_cross_entropy(logits, labels)
-                                           : cross_entropy(logits, labels);
+bool is_narrow(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
 }
 
 /// In the type of the layer's parameters: these heads are small.
@@ -52,6 +50,8 @@ class PredictionsImpl final : public ::torch::nn::Module {
   explicit PredictionsImpl(const Config& config)
       : ::torch::nn::Module("Predictions"),
         activation_(config.hidden_act),
+        fused_(has_fused_layers(config)),
+        classes_(config.vocab_size),
         dropout_(config.mlm_transform ? 0.0 : config.hidden_dropout_prob) {
     if (config.use_bias) bias_ = register_parameter("bias", at::zeros({config.vocab_size}));
     if (config.mlm_transform) {
@@ -71,16 +71,49 @@ class PredictionsImpl final : public ::torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words,
                      const std::shared_ptr<NarrowWeights>& kept) {
-    const at::Tensor x = dense_ ? norm_->forward(activate(dense(dense_, hidden, kept), activation_))
-                                : at::dropout(hidden, dropout_, is_training());
-    const at::ScalarType type = x.scalar_type();
-    const at::Tensor& wide = decoder_ ? decoder_->weight : words;
-    const at::Tensor weight = kept ? joined_as(type, {{wide}}, kept)[0] : wide.to(type);
-    return at::linear(x, weight, bias_.defined() ? std::optional(bias_.to(type)) : std::nullopt);
+    return decode(transform(hidden, kept), words, kept, bias_);
+  }
+
+  /// Logits, to be read only, and the loss for labels that are all classes.
+  std::pair<at::Tensor, at::Tensor> score(const at::Tensor& hidden, const at::Tensor& labels,
+                                          const at::Tensor& words,
+                                          const std::shared_ptr<NarrowWeights>& kept) {
+    const at::Tensor x = transform(hidden, kept);
+    if (!is_narrow(x) || classes_ % 8 != 0) {
+      const at::Tensor logits = decode(x, words, kept, bias_);
+      return {logits.detach(), cross_entropy(logits, labels)};
+    }
+    // The gradient of the bias is found with the one of the logits: no pass of its own.
+    const bool has_bias = bias_.defined();
+    const at::Tensor logits = decode(x, words, kept, has_bias ? bias_.detach() : bias_);
+    const auto bias = has_bias ? std::optional(bias_) : std::nullopt;
+    return {logits.detach(), torch::mean_cross_entropy(logits, labels, bias)};
   }
 
  private:
+  at::Tensor transform(const at::Tensor& hidden, const std::shared_ptr<NarrowWeights>& kept) {
+    if (!dense_) return at::dropout(hidden, dropout_, is_training());
+    if (!fused_ || !is_narrow(hidden)) {
+      return norm_->forward(activate(dense(dense_, hidden, kept), activation_));
+    }
+    const at::ScalarType type = hidden.scalar_type();
+    const at::Tensor weight =
+        kept ? joined_as(type, {{dense_->weight}}, kept)[0] : dense_->weight.to(type);
+    const at::Tensor x = torch::bias_gelu(at::linear(hidden, weight), dense_->bias);
+    return torch::add_norm(x, std::nullopt, norm_->options()).first;
+  }
+
+  at::Tensor decode(const at::Tensor& x, const at::Tensor& words,
+                    const std::shared_ptr<NarrowWeights>& kept, const at::Tensor& bias) {
+    const at::ScalarType type = x.scalar_type();
+    const at::Tensor& wide = decoder_ ? decoder_->weight : words;
+    const at::Tensor weight = kept ? joined_as(type, {{wide}}, kept)[0] : wide.to(type);
+    return at::linear(x, weight, bias.defined() ? std::optional(bias.to(type)) : std::nullopt);
+  }
+
   Activation activation_;
+  bool fused_;
+  std::int64_t classes_;
   double dropout_;
   ::torch::nn::Linear dense_{nullptr};
   std::shared_ptr<NormImpl> norm_;
@@ -113,20 +146,20 @@ class LanguageModelImpl final : public ModelImpl {
       }
     }
     const at::Tensor hidden = some ? roformer().forward_at(places, in) : roformer().forward(in);
-    const at::Tensor logits = predict(hidden);
-    Output out{.logits = logits, .hidden = hidden};
+    Output out{.hidden = hidden};
+    const at::Tensor& words = roformer().word_embeddings();
+    const std::shared_ptr<NarrowWeights>& kept = roformer().narrow_weights();
     if (some) {
-      out.loss = dense_cross_entropy(logits, labels.index_select(0, places));
-    } else if (in.labels) {
-      out.loss = cross_entropy(logits.flatten(0, 1), labels);
+      std::tie(out.logits, out.loss) =
+          predictions_->score(hidden, labels.index_select(0, places), words, kept);
+      return out;
     }
+    out.logits = predictions_->forward(hidden, words, kept);
+    if (in.labels) out.loss = cross_entropy(out.logits.flatten(0, 1), labels);
     return out;
   }
 
  private:
-  at::Tensor predict(const at::Tensor& hidden) {
-    return predictions_->forward(hidden, roformer().word_embeddings(), roformer().narrow_weights());
-  }
   /// What each token should say.
   at::Tensor expected(const Inputs& in) const {
     if (config().task == Task::kMaskedLm || in.causal_labels == CausalLabels::kNextToken) {

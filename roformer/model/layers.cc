@@ -110,18 +110,22 @@ EmbeddingsImpl::EmbeddingsImpl(const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(size, config));
 }
 
-at::Tensor EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType type,
-                                         const std::shared_ptr<NarrowWeights>& kept) {
+Twice EmbeddingsImpl::forward_fused(const Inputs& inputs, at::ScalarType type, const Pass& pass) {
   torch::AddNormOptions options = norm_->options();
+  options.dropout_of = torch::DropoutOf::kResult;
+  if (pass.seeds) {
+    options.dropout = dropout_;
+    options.seed = pass.seeds->select(0, -1);
+  }
   at::Tensor x;
   if (inputs.types) {
     x = (words_(inputs.ids) + types_(*inputs.types)).to(type);
   } else {
     options.bias = types_->weight[0];
-    x = look_up(words_->weight, inputs.ids, *words_->options.padding_idx(), type, kept);
+    x = look_up(words_->weight, inputs.ids, *words_->options.padding_idx(), type, pass.kept);
   }
   if (inputs.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
-  return at::dropout(torch::add_norm(x, std::nullopt, options).first, dropout_, is_training());
+  return torch::add_norm(x, std::nullopt, options);
 }
 
 at::Tensor EmbeddingsImpl::forward(const Inputs& inputs, torch::EncodingImpl& encoding,
@@ -340,9 +344,8 @@ Twice EncoderImpl::recompute(LayerImpl& layer, const Twice& x, const Pass& pass)
   return {y.front(), y.back()};
 }
 
-at::Tensor EncoderImpl::forward(at::Tensor x, const Pass& pass, Cache* cache, const Pass* last) {
+at::Tensor EncoderImpl::forward(Twice all, const Pass& pass, Cache* cache, const Pass* last) {
   const bool recomputes = checkpointing_ && at::GradMode::is_enabled() && cache == nullptr;
-  Twice all = {x, std::move(x)};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const bool reads_some = last != nullptr && i + 1 == layers_.size();
     if (reads_some) {

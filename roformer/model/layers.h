@@ -56,7 +56,8 @@ struct Pass {
   /// Softmax attention; the encoding's bias is in it.
   torch::AttendOptions attend{};
   bool causal = false;
-  /// By the operators of torch_layers.h, with dropout as these say, [2 layers], where there is any.
+  /// By the operators of torch_layers.h, with dropout as these say, two for a layer and one for
+  /// the embeddings, where there is any.
   bool fused = false;
   std::optional<at::Tensor> seeds{};
   /// Where not all tokens are read of what a layer gives: which, [read], int64, rising, and where
@@ -93,9 +94,8 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   explicit EmbeddingsImpl(const Config& config);
   at::Tensor forward(const Inputs& inputs, torch::EncodingImpl& encoding,
                      const torch::Where& where);
-  /// In another type; with an encoding that is not of the input.
-  at::Tensor forward_fused(const Inputs& inputs, at::ScalarType type,
-                           const std::shared_ptr<NarrowWeights>& kept);
+  /// In another type, for both uses in the first layer; with an encoding that is not of the input.
+  Twice forward_fused(const Inputs& inputs, at::ScalarType type, const Pass& pass);
   const at::Tensor& words() const { return words_->weight; }
 
  private:
@@ -182,7 +182,7 @@ class EncoderImpl : public ::torch::nn::Module {
   explicit EncoderImpl(const Config& config);
   /// [batch, tokens, hidden_size]; with `last`, as reading_only() gives it for the last layer,
   /// [1, read, hidden_size].
-  at::Tensor forward(at::Tensor x, const Pass& pass, Cache* cache, const Pass* last = nullptr);
+  at::Tensor forward(Twice x, const Pass& pass, Cache* cache, const Pass* last = nullptr);
   torch::EncodingImpl& encoding() noexcept { return *encoding_; }
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
   /// The kernel of softmax attention in the first layer of the last forward().

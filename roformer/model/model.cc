@@ -82,7 +82,7 @@ void RoFormerImpl::choose_layers(const Inputs& in, Pass& pass) const {
   pass.fused = has_fused_layers(config_) && (narrow || wide_on_cuda);
   if (pass.fused && is_training() && config_.hidden_dropout_prob > 0.0) {
     pass.seeds = at::randint(std::numeric_limits<std::int64_t>::max(),
-                             {2 * config_.num_hidden_layers}, in.ids.options());
+                             {2 * config_.num_hidden_layers + 1}, in.ids.options());
   }
 }
 
@@ -102,10 +102,12 @@ at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* places) {
   torch::EncodingImpl& encoding = encoder_->encoding();
   choose_layers(in, pass);
   const bool fused_words = pass.fused && !encoding.sites().input && !config_.dropout_before_norm;
-  at::Tensor x = fused_words ? embeddings_->forward_fused(in, *compute_type_, kept_)
-                             : embeddings_->forward(in, encoding, pass.where);
+  Twice twice;
+  if (fused_words) twice = embeddings_->forward_fused(in, *compute_type_, pass);
+  at::Tensor x = fused_words ? twice.first : embeddings_->forward(in, encoding, pass.where);
   if (project_) x = dense(project_, x, kept_);
   if (compute_type_) x = x.to(*compute_type_);
+  if (!fused_words || project_) twice = {x, x};
   if (encoding.sites().score) {
     const c10::SymInt tokens = x.sym_size(1);
     // Layers share one bias; within packed sequences, tokens are as far apart as their places.
@@ -118,7 +120,7 @@ at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* places) {
   if (places != nullptr && in.cache == nullptr && can_read_some(config_, pass, x, *places)) {
     last = reading_only(*places, pass, x);
   }
-  x = encoder_->forward(std::move(x), pass, in.cache, last ? &*last : nullptr);
+  x = encoder_->forward(std::move(twice), pass, in.cache, last ? &*last : nullptr);
   if (in.cache != nullptr) in.cache->tokens += in.ids.size(1);
   backend_ = config_.attention_type == AttentionKind::kLinear ? "linear" : encoder_->backend();
   if (places == nullptr) return x;

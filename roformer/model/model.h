@@ -53,7 +53,7 @@ enum class CausalLabels : std::uint8_t {
 enum class LogitsAt : std::uint8_t {
   kAllTokens,
   kLabels,  // [labelled tokens, vocab_size]: where a label is not kIgnored; spares the rest, and
-            // what of the last layer nobody reads
+            // what of the last layer nobody reads. Gradients go by the loss alone
 };
 inline constexpr std::int64_t kIgnored = -100;
 

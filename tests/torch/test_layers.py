@@ -95,6 +95,28 @@ def test_add_norm_drops_by_its_seed(dtype: torch.dtype, device: str) -> None:
         close(a, b, dtype if a.dim() == 2 else torch.float32, 20)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [24, 768])
+def test_add_norm_drops_its_result(width: int, dtype: torch.dtype, device: str) -> None:
+    torch.manual_seed(1)
+    shape, dropout = (50, width), 0.25
+    x, before = (sample(*shape, dtype=dtype, device=device) for _ in range(2))
+    bias, weight, shift = parameters(width, device)
+    inputs = [x, before, bias, weight, shift]
+    seed = torch.tensor(1234567890123, device=device)
+    y = OPS.add_norm(x, before, bias, weight, shift, seed, dropout, 1e-5, drops_result=True)[0]
+    grad = torch.randn_like(y)
+    found = torch.autograd.grad(y, inputs, grad)
+    factor = (kept(seed, shape, dropout) != 0) / (1 - dropout)
+    v = before.float() + x.float() + bias
+    wanted_y = factor * functional.layer_norm(v, (width,), weight, shift, 1e-5)
+    wanted = torch.autograd.grad(wanted_y, inputs, grad.float())
+    assert torch.equal(y == 0, factor == 0)
+    close(y, wanted_y, dtype)
+    for a, b in zip(found, wanted, strict=True):
+        close(a, b, dtype if a.dim() == 2 else torch.float32, 20)
+
+
 def test_masks_differ_by_seed_and_place_and_are_the_same_everywhere(device: str) -> None:
     shape = (40, 512)
     a, b = (kept(torch.tensor(s, device=device), shape, 0.5) != 0 for s in (1, 2))
@@ -149,6 +171,27 @@ def test_cross_entropy(dtype: torch.dtype, device: str) -> None:
     assert OPS.cross_entropy(logits, labels)[0].isnan().nonzero().flatten().tolist() == [3]
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("rows", "classes"), [(1, 8), (37, 1000), (600, 5000)])
+def test_cross_entropy_has_the_gradient_of_a_bias(
+    rows: int, classes: int, dtype: torch.dtype, device: str
+) -> None:
+    torch.manual_seed(3)
+    product = torch.randn(rows, classes, device=device).to(dtype)
+    bias = torch.zeros(classes, device=device, requires_grad=True)
+    labels = torch.randint(0, classes, (rows,), device=device)
+    weights = torch.rand(rows, device=device)
+    logits = product.clone().requires_grad_()
+    losses = OPS.cross_entropy(logits, labels, bias)[0]
+    found = torch.autograd.grad((losses * weights).sum(), [logits, bias])
+    wide = product.float() + bias
+    right = (functional.cross_entropy(wide, labels, reduction="none") * weights).sum()
+    wanted = torch.autograd.grad(right, [wide, bias])
+    close(found[0], wanted[0].to(dtype), dtype)
+    assert found[1].dtype == torch.float32
+    torch.testing.assert_close(found[1], wanted[1], rtol=1e-4, atol=1e-4)
+
+
 def test_sums_are_the_same_in_every_run(device: str) -> None:
     x, before = (sample(3000, 768, dtype=torch.bfloat16, device=device) for _ in range(2))
     bias, weight, shift = parameters(768, device)
@@ -168,12 +211,14 @@ def test_opcheck(device: str) -> None:
     bias, weight, shift = parameters(16, device)
     seed = torch.tensor([3], device=device)
     torch.library.opcheck(OPS.add_norm, (x, before, bias, weight, shift, seed, 0.5, 1e-5))
+    torch.library.opcheck(OPS.add_norm, (x, before, bias, weight, shift, seed, 0.5, 1e-5, True))
     torch.library.opcheck(OPS.add_norm, (x, None, None, weight, shift))
     torch.library.opcheck(OPS.bias_gelu, (x, bias))
     torch.library.opcheck(OPS.row_sums, (x.detach(),))
     labels = torch.randint(0, 16, (4,), device=device)
     logits = x[:, 0].detach().clone().requires_grad_()
     torch.library.opcheck(OPS.cross_entropy, (logits, labels))
+    torch.library.opcheck(OPS.cross_entropy, (logits, labels, bias))
 
 
 def test_rows_without_elements(device: str) -> None:
@@ -197,6 +242,8 @@ def test_refuses_what_does_not_fit(device: str) -> None:
         OPS.bias_gelu(x.double(), bias)
     with pytest.raises(ValueError, match=r"\[mean_cross_entropy\] labels must be \[2\] of int64"):
         OPS.cross_entropy(x, torch.zeros(3, dtype=torch.long, device=device))
+    with pytest.raises(ValueError, match=r"\[mean_cross_entropy\] bias must be \[16\] of float32"):
+        OPS.cross_entropy(x, torch.zeros(2, dtype=torch.long, device=device), bias[:8])
     if device == "cuda":
         odd = torch.randn(2, 1032, device=device)
         wide = torch.ones(1032, device=device)

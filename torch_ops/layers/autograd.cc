@@ -31,11 +31,11 @@ OptionalTensor maybe(const at::Tensor& x) {
 
 Three call_add_norm(const at::Tensor& x, const OptionalTensor& before, const OptionalTensor& bias,
                     const at::Tensor& weight, const at::Tensor& shift, const OptionalTensor& seed,
-                    double dropout, double eps) {
+                    double dropout, double eps, bool drops_result) {
   static const auto handle = find_operator<Three(
       const at::Tensor&, const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
-      const at::Tensor&, const OptionalTensor&, double, double)>("rotary::add_norm");
-  return handle.call(x, before, bias, weight, shift, seed, dropout, eps);
+      const at::Tensor&, const OptionalTensor&, double, double, bool)>("rotary::add_norm");
+  return handle.call(x, before, bias, weight, shift, seed, dropout, eps, drops_result);
 }
 
 /// Results: y, y again, mean, rstd.
@@ -43,32 +43,36 @@ struct AddNormFunction : ::torch::autograd::Function<AddNormFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const OptionalTensor& before, const OptionalTensor& bias,
                                const at::Tensor& weight, const at::Tensor& shift,
-                               const OptionalTensor& seed, double dropout, double eps) {
+                               const OptionalTensor& seed, double dropout, double eps,
+                               bool drops_result) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    auto [y, mean, rstd] = call_add_norm(x, before, bias, weight, shift, seed, dropout, eps);
+    auto [y, mean, rstd] =
+        call_add_norm(x, before, bias, weight, shift, seed, dropout, eps, drops_result);
     context->save_for_backward({x, before.value_or(at::Tensor()), bias.value_or(at::Tensor()),
                                 weight, mean, rstd, seed.value_or(at::Tensor())});
     context->saved_data["dropout"] = dropout;
+    context->saved_data["drops_result"] = drops_result;
     context->mark_non_differentiable({mean, rstd});
     context->set_materialize_grads(false);
     return {y, at::alias(y), mean, rstd};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    variable_list results(8);
+    variable_list results(9);
     const bool first = grads[0].defined();
     if (!first && !grads[1].defined()) return results;
     const variable_list saved = context->get_saved_variables();
-    static const auto handle =
-        find_operator<Five(const at::Tensor&, const OptionalTensor&, const at::Tensor&,
-                           const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
-                           const at::Tensor&, const at::Tensor&, const OptionalTensor&, double)>(
-            "rotary::add_norm_backward");
+    static const auto handle = find_operator<Five(
+        const at::Tensor&, const OptionalTensor&, const at::Tensor&, const OptionalTensor&,
+        const OptionalTensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+        const OptionalTensor&, double, bool)>("rotary::add_norm_backward");
     const double dropout = context->saved_data["dropout"].toDouble();
-    const auto [dx, dbefore, dbias, dweight, dshift] = handle.call(
-        first ? grads[0] : grads[1], first ? maybe(grads[1]) : std::nullopt, saved[0],
-        maybe(saved[1]), maybe(saved[2]), saved[3], saved[4], saved[5], maybe(saved[6]), dropout);
-    results[0] = dropout == 0.0 ? dbefore : dx;
+    const bool drops_result = context->saved_data["drops_result"].toBool();
+    const auto [dx, dbefore, dbias, dweight, dshift] =
+        handle.call(first ? grads[0] : grads[1], first ? maybe(grads[1]) : std::nullopt, saved[0],
+                    maybe(saved[1]), maybe(saved[2]), saved[3], saved[4], saved[5], maybe(saved[6]),
+                    dropout, drops_result);
+    results[0] = dropout == 0.0 || drops_result ? dbefore : dx;
     if (saved[1].defined()) results[1] = dbefore;
     if (saved[2].defined()) results[2] = dbias;
     results[3] = dweight;
@@ -80,9 +84,9 @@ struct AddNormFunction : ::torch::autograd::Function<AddNormFunction> {
 Three add_norm_autograd(const at::Tensor& x, const OptionalTensor& before,
                         const OptionalTensor& bias, const at::Tensor& weight,
                         const at::Tensor& shift, const OptionalTensor& seed, double dropout,
-                        double eps) {
+                        double eps, bool drops_result) {
   const variable_list all =
-      AddNormFunction::apply(x, before, bias, weight, shift, seed, dropout, eps);
+      AddNormFunction::apply(x, before, bias, weight, shift, seed, dropout, eps, drops_result);
   return {all[0], all[2], all[3]};
 }
 
@@ -109,32 +113,37 @@ struct BiasGeluFunction : ::torch::autograd::Function<BiasGeluFunction> {
 
 // ---- Cross entropy ------------------------------------------------------------------------------
 
-/// Results: losses, lse.
+/// Results: losses, lse. The bias is in the logits already: only its gradient is of interest.
 struct CrossEntropyFunction : ::torch::autograd::Function<CrossEntropyFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& logits,
-                               const at::Tensor& labels) {
+                               const at::Tensor& labels, const OptionalTensor& bias) {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto handle =
-        find_operator<Two(const at::Tensor&, const at::Tensor&)>("rotary::cross_entropy");
-    auto [losses, lse] = handle.call(logits, labels);
+        find_operator<Two(const at::Tensor&, const at::Tensor&, const OptionalTensor&)>(
+            "rotary::cross_entropy");
+    auto [losses, lse] = handle.call(logits, labels, bias);
     context->save_for_backward({logits, labels, lse});
+    context->saved_data["bias"] = bias.has_value();
     context->mark_non_differentiable({lse});
     context->set_materialize_grads(false);
     return {losses, lse};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    if (!grads[0].defined()) return {at::Tensor(), at::Tensor()};
+    if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
     const variable_list saved = context->get_saved_variables();
     static const auto handle =
-        find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                 const at::Tensor&)>("rotary::cross_entropy_backward");
-    return {handle.call(grads[0], saved[0], saved[1], saved[2]), at::Tensor()};
+        find_operator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                          const at::Tensor&)>("rotary::cross_entropy_backward");
+    const auto [dlogits, sums] = handle.call(grads[0], saved[0], saved[1], saved[2]);
+    const bool has_bias = context->saved_data["bias"].toBool();
+    return {dlogits, at::Tensor(), has_bias ? sums : at::Tensor()};
   }
 };
 
-Two cross_entropy_autograd(const at::Tensor& logits, const at::Tensor& labels) {
-  const variable_list all = CrossEntropyFunction::apply(logits, labels);
+Two cross_entropy_autograd(const at::Tensor& logits, const at::Tensor& labels,
+                           const OptionalTensor& bias) {
+  const variable_list all = CrossEntropyFunction::apply(logits, labels, bias);
   return {all[0], all[1]};
 }
 
@@ -142,9 +151,9 @@ Two cross_entropy_autograd(const at::Tensor& logits, const at::Tensor& labels) {
 
 std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x, const OptionalTensor& before,
                                            const AddNormOptions& options) {
-  const variable_list all =
-      AddNormFunction::apply(x, before, options.bias, options.weight, options.shift, options.seed,
-                             options.dropout, options.eps);
+  const variable_list all = AddNormFunction::apply(
+      x, before, options.bias, options.weight, options.shift, options.seed, options.dropout,
+      options.eps, options.dropout_of == DropoutOf::kResult);
   return {all[0], all[1]};
 }
 
@@ -152,8 +161,9 @@ at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias) {
   return BiasGeluFunction::apply(x, bias);
 }
 
-at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
-  return CrossEntropyFunction::apply(logits, labels)[0].mean();
+at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                              const OptionalTensor& bias) {
+  return CrossEntropyFunction::apply(logits, labels, bias)[0].mean();
 }
 
 }  // namespace rotary::torch

@@ -48,13 +48,15 @@ inline void check_add_norm(const at::Tensor& x, const std::optional<at::Tensor>&
                     "[add_norm] dropout needs a seed, one int64 where x is");
 }
 
-inline void check_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+inline void check_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                const std::optional<at::Tensor>& bias) {
   check_layer("mean_cross_entropy", logits);
   TORCH_CHECK_VALUE(logits.dim() == 2 && labels.dim() == 1 &&
                         labels.sym_size(0) == logits.sym_size(0) &&
                         labels.scalar_type() == at::kLong,
                     "[mean_cross_entropy] labels must be [", logits.sym_size(0), "] of int64, got ",
                     labels.sym_sizes(), " of ", labels.scalar_type());
+  if (bias) check_parameter("mean_cross_entropy", "bias", *bias, logits);
 }
 
 }  // namespace rotary::torch

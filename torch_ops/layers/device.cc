@@ -66,7 +66,8 @@ struct NormTensors {
         weight(aligned(weight_)),
         seed(seed_ ? seed_->const_data_ptr<std::int64_t>() : nullptr) {}
 
-  cuda::AddNorm job(const at::Tensor& mean, const at::Tensor& rstd, double dropout) const {
+  cuda::AddNorm job(const at::Tensor& mean, const at::Tensor& rstd, double dropout,
+                    bool drops_result) const {
     const int width = width_of("add_norm", x, kMostNormWidth);
     return {.x = x.const_data_ptr(),
             .before = before ? before->const_data_ptr() : nullptr,
@@ -77,7 +78,8 @@ struct NormTensors {
             .rstd = rstd.mutable_data_ptr<float>(),
             .rows = x.numel() / width,
             .width = width,
-            .dropout = dropout_of(dropout)};
+            .dropout = dropout_of(dropout),
+            .drops_result = drops_result};
   }
 
   at::Tensor x;
@@ -89,7 +91,7 @@ struct NormTensors {
 
 Three add_norm_cuda(const at::Tensor& x, const OptionalTensor& before, const OptionalTensor& bias,
                     const at::Tensor& weight, const at::Tensor& shift, const OptionalTensor& seed,
-                    double dropout, double eps) {
+                    double dropout, double eps, bool drops_result) {
   check_add_norm(x, before, bias, weight, seed, dropout);
   check_parameter("add_norm", "shift", shift, x);
   const at::OptionalDeviceGuard guard(x.device());
@@ -98,7 +100,7 @@ Three add_norm_cuda(const at::Tensor& x, const OptionalTensor& before, const Opt
   const at::Tensor y = at::empty(x.sizes(), x.options());
   const at::Tensor mean = at::empty(x.sizes().slice(0, x.dim() - 1), weight.options());
   const at::Tensor rstd = at::empty_like(mean);
-  cuda::AddNorm job = in.job(mean, rstd, dropout);
+  cuda::AddNorm job = in.job(mean, rstd, dropout, drops_result);
   job.shift = own_shift.const_data_ptr<float>();
   job.y = y.mutable_data_ptr();
   job.eps = static_cast<float>(eps);
@@ -128,15 +130,15 @@ Five add_norm_backward_cuda(const at::Tensor& grad, const OptionalTensor& grad_t
                             const at::Tensor& x, const OptionalTensor& before,
                             const OptionalTensor& bias, const at::Tensor& weight,
                             const at::Tensor& mean, const at::Tensor& rstd,
-                            const OptionalTensor& seed, double dropout) {
+                            const OptionalTensor& seed, double dropout, bool drops_result) {
   const at::OptionalDeviceGuard guard(x.device());
   const NormTensors in(x, before, bias, weight, seed);
   const at::Tensor own_grad = aligned(grad);
   const OptionalTensor own_too = aligned(grad_too);
   const at::Tensor dbefore = at::empty(x.sizes(), x.options());
-  const at::Tensor dx =
-      dropout == 0.0 ? at::empty({0}, x.options()) : at::empty(x.sizes(), x.options());
-  cuda::AddNormBackward job{.forward = in.job(mean, rstd, dropout)};
+  const bool has_dx = dropout != 0.0 && !drops_result;
+  const at::Tensor dx = has_dx ? at::empty(x.sizes(), x.options()) : at::empty({0}, x.options());
+  cuda::AddNormBackward job{.forward = in.job(mean, rstd, dropout, drops_result)};
   const std::int64_t width = job.forward.width;
   const std::int64_t rows = job.forward.rows;
   const at::Tensor dbias = empty_sums(rows, width, x);
@@ -147,7 +149,7 @@ Five add_norm_backward_cuda(const at::Tensor& grad, const OptionalTensor& grad_t
     job.grad = own_grad.const_data_ptr();
     job.grad_too = own_too ? own_too->const_data_ptr() : nullptr;
     job.dbefore = dbefore.mutable_data_ptr();
-    job.dx = dropout == 0.0 ? nullptr : dx.mutable_data_ptr();
+    job.dx = has_dx ? dx.mutable_data_ptr() : nullptr;
     job.partial = parts.mutable_data_ptr<float>();
     check_launch("add_norm_backward",
                  launch_add_norm_backward(job, layer_type(x), stream_of(x).handle));
@@ -211,8 +213,9 @@ at::Tensor row_sums_cuda(const at::Tensor& x) {
   return sums;
 }
 
-Two cross_entropy_cuda(const at::Tensor& logits, const at::Tensor& labels) {
-  check_cross_entropy(logits, labels);
+Two cross_entropy_cuda(const at::Tensor& logits, const at::Tensor& labels,
+                       const OptionalTensor& bias) {
+  check_cross_entropy(logits, labels, bias);
   const at::OptionalDeviceGuard guard(logits.device());
   const at::Tensor from = aligned(logits);
   const at::Tensor own_labels = labels.contiguous();
@@ -229,23 +232,31 @@ Two cross_entropy_cuda(const at::Tensor& logits, const at::Tensor& labels) {
   return {losses, lse};
 }
 
-at::Tensor cross_entropy_backward_cuda(const at::Tensor& grad, const at::Tensor& logits,
-                                       const at::Tensor& labels, const at::Tensor& lse) {
+Two cross_entropy_backward_cuda(const at::Tensor& grad, const at::Tensor& logits,
+                                const at::Tensor& labels, const at::Tensor& lse) {
   const at::OptionalDeviceGuard guard(logits.device());
   const at::Tensor from = aligned(logits);
   const at::Tensor own_grad = grad.contiguous();
   const at::Tensor own_labels = labels.contiguous();
   const at::Tensor d = at::empty(logits.sizes(), logits.options());
   const int classes = width_of("mean_cross_entropy", logits, kMostWidth);
-  if (logits.size(0) > 0) {
+  const std::int64_t rows = logits.size(0);
+  const at::Tensor sums = empty_sums(rows, classes, logits);
+  if (rows > 0) {
+    const at::Tensor parts = at::empty({cuda::tile_rows(rows, classes), classes}, sums.options());
+    const cuda::CrossEntropyBackward job{.grad = own_grad.const_data_ptr<float>(),
+                                         .lse = lse.const_data_ptr<float>(),
+                                         .labels = own_labels.const_data_ptr<std::int64_t>(),
+                                         .logits = from.const_data_ptr(),
+                                         .dlogits = d.mutable_data_ptr(),
+                                         .partial = parts.mutable_data_ptr<float>(),
+                                         .rows = rows,
+                                         .classes = classes};
     check_launch("cross_entropy_backward",
-                 cuda::launch_cross_entropy_backward(
-                     own_grad.const_data_ptr<float>(), from.const_data_ptr(),
-                     own_labels.const_data_ptr<std::int64_t>(), lse.const_data_ptr<float>(),
-                     d.mutable_data_ptr(), logits.size(0), classes, layer_type(logits),
-                     stream_of(logits).handle));
+                 launch_cross_entropy_backward(job, layer_type(logits), stream_of(logits).handle));
+    add_parts(parts, {sums});
   }
-  return d;
+  return {d, sums};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
 #include <utility>
 
 #include "layers/layers_cuda.h"
@@ -108,8 +109,8 @@ std::pair<at::Tensor, at::Tensor> join_heads(at::TensorList grads, std::size_t t
       .angles = table.angles.const_data_ptr<float>(),
       .places = table.places ? table.places->const_data_ptr<std::int64_t>() : nullptr,
       .partial = partial.mutable_data_ptr<float>(),
-      .rows = rows,
-      .tokens = one.size(1),
+      .rows = static_cast<int>(rows),
+      .tokens = static_cast<unsigned>(one.size(1)),
       .width = static_cast<int>(width),
       .head_dim = static_cast<int>(one.size(3)),
       .parts = static_cast<int>(parts),
@@ -134,7 +135,12 @@ std::pair<at::Tensor, at::Tensor> join_heads(at::TensorList grads, std::size_t t
 }
 
 bool can_join_heads(at::TensorList grads) {
-  if (grads.size() > cuda::kMostParts || grads[0].numel() == 0) return false;
+  constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+  const at::Tensor& one = grads[0];
+  if (grads.size() > cuda::kMostParts || one.numel() == 0 ||
+      one.size(0) * one.size(1) > kMostRows) {
+    return false;
+  }
   for (const at::Tensor& x : grads) {
     const at::ScalarType type = x.scalar_type();
     if (!x.is_cuda() || !is_of_rows(x) || x.size(3) % 8 != 0 || x.stride(1) % 8 != 0 ||

@@ -8,59 +8,50 @@
 namespace rotary::torch::cuda {
 namespace {
 
-/// Rows whose loads are under way together.
-constexpr int kRows = 2;
+/// Four pairs, each by its angle's c and s.
+__device__ void turn_back(const Eight& angles, Eight& x) {
+#pragma unroll
+  for (int i = 0; i < kDrawn; i += 2) {
+    const float c = angles.at[i];
+    const float s = angles.at[i + 1];
+    const float a = x.at[i];
+    const float b = x.at[i + 1];
+    x.at[i] = c * a + s * b;
+    x.at[i + 1] = c * b - s * a;
+  }
+}
 
-/// A thread has the same eight columns of every part, and the rows of its block: the parts share
-/// what they are turned by.
+/// A thread has the same eight columns of every part, and every (grid's blocks)-th row, from the
+/// last on, since what was written last is still in the cache. The parts share what they are turned
+/// by.
 template <typename T, int kParts>
 __global__ void __launch_bounds__(kThreads, kJoinWarps / kWarps)
     join_heads(const __grid_constant__ JoinHeads job) {
   const int column = kDrawn * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (column >= job.width) return;
-  const std::int64_t each = (job.rows + gridDim.y - 1) / gridDim.y;
-  const std::int64_t first = each * blockIdx.y;
-  const std::int64_t end = first + each < job.rows ? first + each : job.rows;
   const int pair = column % job.head_dim;
   Eight sums[kParts] = {};
-  for (std::int64_t row = first; row < end; row += kRows) {
-    Raw<T> raw[kRows][kParts];
-    Eight angles[kRows];
+  const int step = static_cast<int>(gridDim.y);
+  for (int row = job.rows - 1 - static_cast<int>(blockIdx.y); row >= 0; row -= step) {
+    Raw<T> raw[kParts];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (row + r >= end) continue;
-#pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        raw[r][p] = load_raw(static_cast<const T*>(job.from[p]) + (row + r) * job.step[p] + column);
-      }
-      if (job.turned > 0) {
-        const std::int64_t place =
-            job.places == nullptr ? (row + r) % job.tokens : job.places[row + r];
-        angles[r] = load_eight(job.angles + place * job.head_dim + pair);
-      }
+    for (int p = 0; p < kParts; ++p) {
+      raw[p] = load_raw(static_cast<const T*>(job.from[p]) + row * job.step[p] + column);
     }
+    Eight angles = zeros();
+    if (job.turned > 0) {
+      const std::int64_t place =
+          job.places == nullptr ? static_cast<unsigned>(row) % job.tokens : job.places[row];
+      angles = load_eight(job.angles + place * job.head_dim + pair);
+    }
+    T* to = static_cast<T*>(job.to) + std::int64_t{row} * (kParts * job.width) + column;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (row + r >= end) continue;
+    for (int p = 0; p < kParts; ++p) {
+      Eight x = widen_all(raw[p]);
+      if (p < job.turned) turn_back(angles, x);
 #pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        Eight x = widen_all(raw[r][p]);
-        if (p < job.turned) {
-#pragma unroll
-          for (int i = 0; i < kDrawn; i += 2) {
-            const float c = angles[r].at[i];
-            const float s = angles[r].at[i + 1];
-            const float a = x.at[i];
-            const float b = x.at[i + 1];
-            x.at[i] = c * a + s * b;
-            x.at[i + 1] = c * b - s * a;
-          }
-        }
-#pragma unroll
-        for (int i = 0; i < kDrawn; ++i) sums[p].at[i] += x.at[i];
-        store_eight(
-            static_cast<T*>(job.to) + (row + r) * (kParts * job.width) + p * job.width + column, x);
-      }
+      for (int i = 0; i < kDrawn; ++i) sums[p].at[i] += x.at[i];
+      store_eight(to + p * job.width, x);
     }
   }
 #pragma unroll

@@ -25,7 +25,7 @@ using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tens
 
 // ---- CPU ----------------------------------------------------------------------------------------
 
-/// What x + bias is multiplied by.
+/// What dropout multiplies by.
 at::Tensor kept(const at::Tensor& x, const OptionalTensor& seed, double dropout) {
   const at::Tensor factor = at::ones(x.sizes(), x.options().dtype(at::kFloat));
   if (dropout == 0.0) return factor;
@@ -55,13 +55,14 @@ at::Tensor over_rows(const at::Tensor& x) { return x.flatten(0, -2).sum(0); }
 
 Three add_norm_cpu(const at::Tensor& x, const OptionalTensor& before, const OptionalTensor& bias,
                    const at::Tensor& weight, const at::Tensor& shift, const OptionalTensor& seed,
-                   double dropout, double eps) {
+                   double dropout, double eps, bool drops_result) {
   check_add_norm(x, before, bias, weight, seed, dropout);
   check_parameter("add_norm", "shift", shift, x);
-  const at::Tensor v = sum_of(x, before, bias, kept(x, seed, dropout));
+  const at::Tensor v = sum_of(x, before, bias, kept(x, seed, drops_result ? 0.0 : dropout));
   const at::Tensor mean = v.mean(-1, /*keepdim=*/true);
   const at::Tensor rstd = ((v - mean).square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
-  const at::Tensor y = (v - mean) * rstd * weight + shift;
+  const at::Tensor y =
+      ((v - mean) * rstd * weight + shift) * kept(x, seed, drops_result ? dropout : 0.0);
   return {y.to(x.scalar_type()), mean.squeeze(-1), rstd.squeeze(-1)};
 }
 
@@ -70,18 +71,19 @@ Five add_norm_backward_cpu(const at::Tensor& grad, const OptionalTensor& grad_to
                            const at::Tensor& x, const OptionalTensor& before,
                            const OptionalTensor& bias, const at::Tensor& weight,
                            const at::Tensor& mean, const at::Tensor& rstd,
-                           const OptionalTensor& seed, double dropout) {
-  const at::Tensor factor = kept(x, seed, dropout);
+                           const OptionalTensor& seed, double dropout, bool drops_result) {
+  const at::Tensor factor = kept(x, seed, drops_result ? 0.0 : dropout);
   const at::Tensor n = (sum_of(x, before, bias, factor) - mean.unsqueeze(-1)) * rstd.unsqueeze(-1);
   const at::Tensor wide = grad.to(at::kFloat);
-  const at::Tensor all = grad_too ? wide + grad_too->to(at::kFloat) : wide;
+  const at::Tensor all = (grad_too ? wide + grad_too->to(at::kFloat) : wide) *
+                         kept(x, seed, drops_result ? dropout : 0.0);
   const at::Tensor g = all * weight;
   const at::Tensor dv = rstd.unsqueeze(-1) *
                         (g - g.mean(-1, /*keepdim=*/true) - n * (g * n).mean(-1, /*keepdim=*/true));
   const at::Tensor dx = dv * factor;
   const at::ScalarType type = x.scalar_type();
-  return {dropout == 0.0 ? at::empty({0}, x.options()) : dx.to(type), dv.to(type, false, true),
-          over_rows(dx), over_rows(all * n), over_rows(all)};
+  return {dropout == 0.0 || drops_result ? at::empty({0}, x.options()) : dx.to(type),
+          dv.to(type, false, true), over_rows(dx), over_rows(all * n), over_rows(all)};
 }
 
 at::Tensor bias_gelu_cpu(const at::Tensor& x, const at::Tensor& bias) {
@@ -100,8 +102,9 @@ at::Tensor row_sums_cpu(const at::Tensor& x) {
   return over_rows(x.to(at::kFloat));
 }
 
-Two cross_entropy_cpu(const at::Tensor& logits, const at::Tensor& labels) {
-  check_cross_entropy(logits, labels);
+Two cross_entropy_cpu(const at::Tensor& logits, const at::Tensor& labels,
+                      const OptionalTensor& bias) {
+  check_cross_entropy(logits, labels, bias);
   const at::Tensor wide = logits.to(at::kFloat);
   const at::Tensor lse = at::logsumexp(wide, 1);
   const at::Tensor known = at::logical_and(labels >= 0, labels < logits.size(1));
@@ -109,18 +112,19 @@ Two cross_entropy_cpu(const at::Tensor& logits, const at::Tensor& labels) {
   return {at::where(known, lse - own, std::numeric_limits<float>::quiet_NaN()), lse};
 }
 
-at::Tensor cross_entropy_backward_cpu(const at::Tensor& grad, const at::Tensor& logits,
-                                      const at::Tensor& labels, const at::Tensor& lse) {
+Two cross_entropy_backward_cpu(const at::Tensor& grad, const at::Tensor& logits,
+                               const at::Tensor& labels, const at::Tensor& lse) {
   at::Tensor d = (logits.to(at::kFloat) - lse.unsqueeze(1)).exp_();
   d.scatter_add_(1, labels.unsqueeze(1), at::full({labels.size(0), 1}, -1.0, d.options()));
-  return d.mul_(grad.unsqueeze(1)).to(logits.scalar_type());
+  d.mul_(grad.unsqueeze(1));
+  return {d.to(logits.scalar_type()), d.sum(0)};
 }
 
 // ---- Shapes -------------------------------------------------------------------------------------
 
 Three add_norm_meta(const at::Tensor& x, const OptionalTensor& before, const OptionalTensor& bias,
                     const at::Tensor& weight, const at::Tensor& shift, const OptionalTensor& seed,
-                    double dropout, double /*eps*/) {
+                    double dropout, double /*eps*/, bool /*drops_result*/) {
   check_add_norm(x, before, bias, weight, seed, dropout);
   check_parameter("add_norm", "shift", shift, x);
   const auto rows = x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1);
@@ -132,12 +136,12 @@ Five add_norm_backward_meta(const at::Tensor& /*grad*/, const OptionalTensor& /*
                             const at::Tensor& x, const OptionalTensor& /*before*/,
                             const OptionalTensor& /*bias*/, const at::Tensor& weight,
                             const at::Tensor& /*mean*/, const at::Tensor& /*rstd*/,
-                            const OptionalTensor& /*seed*/, double dropout) {
+                            const OptionalTensor& /*seed*/, double dropout, bool drops_result) {
   const auto like = [](const at::Tensor& t) {
     return at::empty_symint(t.sym_sizes(), t.options());
   };
-  return {dropout == 0.0 ? at::empty({0}, x.options()) : like(x), like(x), like(weight),
-          like(weight), like(weight)};
+  return {dropout == 0.0 || drops_result ? at::empty({0}, x.options()) : like(x), like(x),
+          like(weight), like(weight), like(weight)};
 }
 
 at::Tensor bias_gelu_meta(const at::Tensor& x, const at::Tensor& bias) {
@@ -157,17 +161,19 @@ at::Tensor row_sums_meta(const at::Tensor& x) {
   return at::empty_symint({x.sym_size(-1)}, x.options().dtype(at::kFloat));
 }
 
-Two cross_entropy_meta(const at::Tensor& logits, const at::Tensor& labels) {
-  check_cross_entropy(logits, labels);
+Two cross_entropy_meta(const at::Tensor& logits, const at::Tensor& labels,
+                       const OptionalTensor& bias) {
+  check_cross_entropy(logits, labels, bias);
   const auto rows = [&logits] {
     return at::empty_symint({logits.sym_size(0)}, logits.options().dtype(at::kFloat));
   };
   return {rows(), rows()};
 }
 
-at::Tensor cross_entropy_backward_meta(const at::Tensor& /*grad*/, const at::Tensor& logits,
-                                       const at::Tensor& /*labels*/, const at::Tensor& /*lse*/) {
-  return at::empty_symint(logits.sym_sizes(), logits.options());
+Two cross_entropy_backward_meta(const at::Tensor& /*grad*/, const at::Tensor& logits,
+                                const at::Tensor& /*labels*/, const at::Tensor& /*lse*/) {
+  return {at::empty_symint(logits.sym_sizes(), logits.options()),
+          at::empty_symint({logits.sym_size(1)}, logits.options().dtype(at::kFloat))};
 }
 
 }  // namespace
@@ -176,15 +182,18 @@ at::Tensor cross_entropy_backward_meta(const at::Tensor& /*grad*/, const at::Ten
 TORCH_LIBRARY_FRAGMENT(rotary, m) {
   const auto add = [&m](const char* schema) { m.def(schema, {at::Tag::pt2_compliant_tag}); };
   add("add_norm(Tensor x, Tensor? before, Tensor? bias, Tensor weight, Tensor shift, "
-      "Tensor? seed=None, float dropout=0.0, float eps=1e-05) -> (Tensor, Tensor, Tensor)");
+      "Tensor? seed=None, float dropout=0.0, float eps=1e-05, bool drops_result=False) -> "
+      "(Tensor, Tensor, Tensor)");
   add("add_norm_backward(Tensor grad, Tensor? grad_too, Tensor x, Tensor? before, Tensor? bias, "
-      "Tensor weight, Tensor mean, Tensor rstd, Tensor? seed, float dropout) -> "
+      "Tensor weight, Tensor mean, Tensor rstd, Tensor? seed, float dropout, "
+      "bool drops_result=False) -> "
       "(Tensor, Tensor, Tensor, Tensor, Tensor)");
   add("bias_gelu(Tensor x, Tensor bias) -> Tensor");
   add("bias_gelu_backward(Tensor grad, Tensor x, Tensor bias) -> (Tensor, Tensor)");
   add("row_sums(Tensor x) -> Tensor");
-  add("cross_entropy(Tensor logits, Tensor labels) -> (Tensor, Tensor)");
-  add("cross_entropy_backward(Tensor grad, Tensor logits, Tensor labels, Tensor lse) -> Tensor");
+  add("cross_entropy(Tensor logits, Tensor labels, Tensor? bias=None) -> (Tensor, Tensor)");
+  add("cross_entropy_backward(Tensor grad, Tensor logits, Tensor labels, Tensor lse) -> "
+      "(Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(rotary, CPU, m) {

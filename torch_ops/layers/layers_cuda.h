@@ -29,6 +29,7 @@ struct AddNorm {
   int width = 0;
   float eps = 0.0F;
   Dropout dropout{};
+  bool drops_result = false;  // rather than x + bias
 };
 int launch_add_norm(const AddNorm& job, LayerType type, void* stream);
 
@@ -36,7 +37,7 @@ struct AddNormBackward {
   AddNorm forward{};  // its y is not looked at
   const void* grad = nullptr;
   const void* grad_too = nullptr;  // added to grad, or null
-  void* dx = nullptr;              // null where nothing is dropped: it is dbefore then
+  void* dx = nullptr;              // where elements of x + bias are dropped; else it is dbefore
   void* dbefore = nullptr;
   float* partial = nullptr;  // [partial_rows(rows), 3, width]: parts of dweight, dshift, dbias
 };
@@ -58,7 +59,7 @@ int launch_row_sums(const void* x, float* partial, std::int64_t rows, int width,
 constexpr std::int64_t parts_of_rows(std::int64_t rows, std::int64_t most) {
   return rows < 4 * most ? (rows + 3) / 4 : most;
 }
-constexpr std::int64_t partial_rows(std::int64_t rows) { return parts_of_rows(rows, 3 * 132); }
+constexpr std::int64_t partial_rows(std::int64_t rows) { return parts_of_rows(rows, 2 * 132); }
 constexpr std::int64_t kTileColumns = 1024;
 constexpr std::int64_t kTileBlocks = 5;
 constexpr std::int64_t tile_columns(std::int64_t width) {
@@ -80,16 +81,16 @@ struct JoinHeads {
   const std::int64_t* places = nullptr;  // [rows], or null: row % tokens
   float* partial = nullptr;              // [join_rows(rows, width), parts width]: parts of the sums
                                          // over rows
-  std::int64_t rows = 0;
-  std::int64_t tokens = 0;
+  int rows = 0;
+  unsigned tokens = 0;
   int width = 0;
   int head_dim = 0;  // a multiple of 8
   int parts = 0;
   int turned = 0;
 };
-/// A block has as few warps as have all columns, so that none is idle. 16 of them have room on a
+/// A block has as few warps as have all columns, so that none is idle. 24 of them have room on a
 /// multiprocessor.
-constexpr int kJoinWarps = 16;
+constexpr int kJoinWarps = 24;
 constexpr int join_warps(std::int64_t width) {
   return static_cast<int>(width >= kTileColumns ? kTileColumns / 256 : (width + 255) / 256);
 }
@@ -115,8 +116,16 @@ int launch_copy_rows(const void* from, void* to, std::int64_t rows, std::int64_t
 /// logits [rows, classes]; labels, losses and lse (log of the sum of exponentials) [rows].
 int launch_cross_entropy(const void* logits, const std::int64_t* labels, float* losses, float* lse,
                          std::int64_t rows, int classes, LayerType type, void* stream);
-int launch_cross_entropy_backward(const float* grad, const void* logits, const std::int64_t* labels,
-                                  const float* lse, void* dlogits, std::int64_t rows, int classes,
-                                  LayerType type, void* stream);
+struct CrossEntropyBackward {
+  const float* grad = nullptr;  // [rows], as the next three
+  const float* lse = nullptr;
+  const std::int64_t* labels = nullptr;
+  const void* logits = nullptr;  // [rows, classes]
+  void* dlogits = nullptr;       // [rows, classes]
+  float* partial = nullptr;      // [tile_rows(rows, classes), classes]: parts of its sums over rows
+  std::int64_t rows = 0;
+  int classes = 0;
+};
+int launch_cross_entropy_backward(const CrossEntropyBackward& job, LayerType type, void* stream);
 
 }  // namespace rotary::torch::cuda

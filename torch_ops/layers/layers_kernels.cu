@@ -186,7 +186,8 @@ __global__ void column_sums(const float* partial, const __grid_constant__ SumsOu
 
 // ---- Cross entropy ------------------------------------------------------------------------------
 
-constexpr int kRowThreads = 512;
+constexpr int kRowThreads = 128;
+constexpr int kRowLoads = 4;  // under way together, a thread
 
 /// A sum of exponentials, as most + log(sum).
 struct LogSum {
@@ -201,6 +202,15 @@ struct LogSum {
   }
 };
 
+__device__ LogSum log_sum_of(const Eight& x) {
+  LogSum all;
+#pragma unroll
+  for (int i = 0; i < kDrawn; ++i) all.most = fmaxf(all.most, x.at[i]);
+#pragma unroll
+  for (int i = 0; i < kDrawn; ++i) all.sum += __expf(x.at[i] - all.most);
+  return all;
+}
+
 /// A block has a row.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads)
@@ -209,14 +219,17 @@ __global__ void __launch_bounds__(kRowThreads)
   __shared__ LogSum parts[kRowThreads / kWarp];
   const T* row = logits + std::int64_t{blockIdx.x} * classes;
   LogSum own;
-  for (int c = kDrawn * static_cast<int>(threadIdx.x); c < classes; c += kDrawn * kRowThreads) {
-    const Eight x = load_eight(row + c);
-    LogSum some;
+  constexpr int kStep = kDrawn * kRowThreads;
+  for (int c = kDrawn * static_cast<int>(threadIdx.x); c < classes; c += kRowLoads * kStep) {
+    Raw<T> raw[kRowLoads];
 #pragma unroll
-    for (int i = 0; i < kDrawn; ++i) some.most = fmaxf(some.most, x.at[i]);
+    for (int n = 0; n < kRowLoads; ++n) {
+      if (c + n * kStep < classes) raw[n] = load_raw(row + c + n * kStep);
+    }
 #pragma unroll
-    for (int i = 0; i < kDrawn; ++i) some.sum += __expf(x.at[i] - some.most);
-    own.add(some);
+    for (int n = 0; n < kRowLoads; ++n) {
+      if (c + n * kStep < classes) own.add(log_sum_of(widen_all(raw[n])));
+    }
   }
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
@@ -233,24 +246,47 @@ __global__ void __launch_bounds__(kRowThreads)
   losses[blockIdx.x] = label >= 0 && label < classes ? total - widen(row[label]) : NAN;
 }
 
-/// (softmax - 1 at the label) grad
+/// What a row has besides its logits.
+struct RowLoss {
+  float grad;
+  float lse;
+  std::int64_t label;
+};
+
+/// (softmax - 1 at the label) grad, and its sums over rows.
 template <typename T>
-__global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_backward(const float* grad, const T* logits, const std::int64_t* labels,
-                           const float* lse, T* dlogits, int classes) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * classes;
-  const float g = grad[blockIdx.x];
-  const float total = lse[blockIdx.x];
-  const std::int64_t label = labels[blockIdx.x];
-#pragma unroll 2
-  for (int c = kDrawn * static_cast<int>(threadIdx.x); c < classes; c += kDrawn * kRowThreads) {
-    Eight x = load_eight(logits + first + c);
+__global__ void __launch_bounds__(kThreads, kTileBlocks)
+    cross_entropy_backward(const __grid_constant__ CrossEntropyBackward job) {
+  const Tile tile = tile_of(job.rows);
+  const int classes = job.classes;
+  if (tile.column >= classes) return;
+  const T* logits = static_cast<const T*>(job.logits) + tile.column;
+  T* dlogits = static_cast<T*>(job.dlogits) + tile.column;
+  Eight sum = zeros();
+  for (std::int64_t first = tile.first; first < tile.end; first += kBatch<T>) {
+    Raw<T> raw[kBatch<T>];
+    RowLoss rows[kBatch<T>];
 #pragma unroll
-    for (int i = 0; i < kDrawn; ++i) {
-      x.at[i] = g * (__expf(x.at[i] - total) - (c + i == label ? 1.0F : 0.0F));
+    for (int r = 0; r < kBatch<T>; ++r) {
+      const std::int64_t row = first + r;
+      if (row >= tile.end) continue;
+      raw[r] = load_raw(logits + row * classes);
+      rows[r] = {job.grad[row], job.lse[row], job.labels[row] - tile.column};
     }
-    store_eight(dlogits + first + c, x);
+#pragma unroll
+    for (int r = 0; r < kBatch<T>; ++r) {
+      if (first + r >= tile.end) continue;
+      Eight x = widen_all(raw[r]);
+#pragma unroll
+      for (int i = 0; i < kDrawn; ++i) {
+        const float wanted = rows[r].label == i ? 1.0F : 0.0F;
+        x.at[i] = rows[r].grad * (__expf(x.at[i] - rows[r].lse) - wanted);
+        sum.at[i] += x.at[i];
+      }
+      store_eight(dlogits + (first + r) * classes, x);
+    }
   }
+  store_eight(job.partial + std::int64_t{blockIdx.y} * classes + tile.column, sum);
 }
 
 // ---- Launching ----------------------------------------------------------------------------------
@@ -324,14 +360,12 @@ int launch_cross_entropy(const void* logits, const std::int64_t* labels, float* 
   });
 }
 
-int launch_cross_entropy_backward(const float* grad, const void* logits, const std::int64_t* labels,
-                                  const float* lse, void* dlogits, std::int64_t rows, int classes,
-                                  LayerType type, void* stream) {
+int launch_cross_entropy_backward(const CrossEntropyBackward& job, LayerType type, void* stream) {
+  const dim3 grid(column_blocks(job.classes),
+                  static_cast<unsigned>(tile_rows(job.rows, job.classes)));
   return by_type(type, [&](auto zero) {
     using T = decltype(zero);
-    cross_entropy_backward<T>
-        <<<static_cast<unsigned>(rows), kRowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            grad, static_cast<const T*>(logits), labels, lse, static_cast<T*>(dlogits), classes);
+    cross_entropy_backward<T><<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(job);
   });
 }
 

@@ -27,6 +27,9 @@ namespace rotary::torch {
 
 inline constexpr std::int64_t kMostNormWidth = 1024;
 
+/// What add_norm() drops elements of.
+enum class DropoutOf : std::uint8_t { kInput, kResult };
+
 struct AddNormOptions {
   /// [width] each; `bias` may be absent.
   std::optional<at::Tensor> bias{};
@@ -38,11 +41,12 @@ struct AddNormOptions {
   /// One int64, where the tensors are: which elements are dropped is a function of it and of
   /// nothing else, on CPU and CUDA the same one. So no mask is kept. Needed for dropout.
   std::optional<at::Tensor> seed{};
+  DropoutOf dropout_of = DropoutOf::kInput;
 };
 
-/// layer_norm(before + dropout(x + bias)), `before` or 0, twice: the gradients of the two are added
-/// by the kernel that needs their sum. Where both a layer and the next sum use the result, each
-/// takes one.
+/// layer_norm(before + dropout(x + bias)), or dropout(layer_norm(before + x + bias)); `before` or 0;
+/// twice: the gradients of the two are added by the kernel that needs their sum. Where both a layer
+/// and the next sum use the result, each takes one.
 std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
                                            const std::optional<at::Tensor>& before,
                                            const AddNormOptions& options);
@@ -51,8 +55,10 @@ std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
 at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
 
 /// The mean of -log softmax(logits)[label] over rows: logits [rows, classes], labels [rows] of
-/// int64, each a class; NaN where one is not.
-at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+/// int64, each a class; NaN where one is not. `bias` [classes], float32, is what was added to the
+/// logits: its gradient is found here, where theirs is made.
+at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                              const std::optional<at::Tensor>& bias = std::nullopt);
 
 /// How far each token is turned: made once for all layers.
 struct TurnTable {
