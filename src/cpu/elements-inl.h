@@ -150,7 +150,16 @@ struct WideFloat16 : Float16 {
   }
 };
 
-/// By the instructions of newer machines.
+// By the instructions of newer machines.
+
+struct NewerWideFloat16 : WideFloat16 {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Two<V> load_two(D /*d*/, const std::uint16_t* from) {
+    const uint16x8_t both = vld1q_u16(from);
+    return {V(widen_low(both)), V(widen_high(both))};
+  }
+};
+
 struct WideBFloat16 : BFloat16 {
   using Narrow = BFloat16;
   template <class D, class V = hn::Vec<D>>

@@ -237,7 +237,7 @@ struct TurnsOf {
 template <>
 struct TurnsOf<BFloat16> {
   using Half = HalfWordTurn;
-  using Neighbour = NeighbourWordTurn<Words>;
+  using Neighbour = NeighbourWordTurn;
 };
 #if HWY_TARGET == HWY_NEON
 template <>
@@ -254,9 +254,14 @@ struct TurnsOf<Newer<Float32>> {
   using Neighbour = ComplexTurn;
 };
 template <>
+struct TurnsOf<Newer<Float16>> {
+  using Half = WideHalfTurn<NewerWideFloat16>;
+  using Neighbour = WideComplexTurn<NewerWideFloat16>;
+};
+template <>
 struct TurnsOf<Newer<BFloat16>> {
   using Half = WideHalfTurn<WideBFloat16>;
-  using Neighbour = NeighbourWordTurn<RoundedWords>;
+  using Neighbour = WideComplexTurn<WideBFloat16>;
 };
 #endif
 template <class E>

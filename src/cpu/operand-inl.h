@@ -157,7 +157,7 @@ class OperandRun {
     } else if (operand_->in.dtype == DType::kBFloat16) {
       choose_newer<BFloat16>(delivery, locality);
     } else if (operand_->in.dtype == DType::kFloat16) {
-      choose_for<Float16>(delivery, locality);
+      choose_newer<Float16>(delivery, locality);
     } else {
       choose_newer<Float32>(delivery, locality);
     }

@@ -63,11 +63,9 @@ Delivery delivery_of(const Job& job, const Plan& plan, const Operand& x,
 /// Operands of one call share their pairings, so that never two forms are wanted besides kPlain.
 RowForm form_for(const Job& job, const Operand& x) noexcept {
   const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
-  const bool words = x.in.dtype == DType::kBFloat16;
+  const bool words = x.in.dtype == DType::kBFloat16 && !has_armv86();  // see TurnsOf
   if (!dense || job.read != job.write) return RowForm::kPlain;
-  if (job.read == Pairing::kHalf) {
-    return words && !has_armv86() ? RowForm::kSorted : RowForm::kPlain;  // see TurnsOf
-  }
+  if (job.read == Pairing::kHalf) return words ? RowForm::kSorted : RowForm::kPlain;
   return words ? RowForm::kPlain : RowForm::kSpread;
 }
 

@@ -23,9 +23,11 @@ namespace rotary::internal {
 
 bool has_armv86() noexcept {
 #if defined(__aarch64__) && defined(__linux__)
-  // HWCAP_FCMA and HWCAP2_BF16, by value: older headers lack the names.
-  constexpr unsigned long kBit = 1ul << 14;
-  static const bool has = (getauxval(AT_HWCAP) & getauxval(AT_HWCAP2) & kBit) != 0;
+  // By value: older headers lack the names.
+  constexpr unsigned long kFirst = 1ul << 14 | 1ul << 23;  // HWCAP_FCMA, HWCAP_ASIMDFHM
+  constexpr unsigned long kSecond = 1ul << 14;             // HWCAP2_BF16
+  static const bool has =
+      (getauxval(AT_HWCAP) & kFirst) == kFirst && (getauxval(AT_HWCAP2) & kSecond) != 0;
   return has;
 #elif defined(__aarch64__) && defined(__APPLE__)
   static const bool has = [] {
@@ -34,7 +36,8 @@ bool has_armv86() noexcept {
       std::size_t size = sizeof(value);
       return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
     };
-    return has_feature("hw.optional.arm.FEAT_FCMA") && has_feature("hw.optional.arm.FEAT_BF16");
+    return has_feature("hw.optional.arm.FEAT_FCMA") && has_feature("hw.optional.arm.FEAT_FHM") &&
+           has_feature("hw.optional.arm.FEAT_BF16");
   }();
   return has;
 #else

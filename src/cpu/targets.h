@@ -20,8 +20,8 @@
 
 namespace rotary::internal {
 
-/// Whether this machine has the instructions of Armv8.6 for bfloat16 and complex numbers: servers
-/// since 2020 do.
+/// Whether this machine has the instructions of Armv8.6 for bfloat16, complex numbers and float
+/// products of float16: servers since 2020 do.
 bool has_armv86() noexcept;
 
 }  // namespace rotary::internal

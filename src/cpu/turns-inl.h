@@ -221,11 +221,11 @@ struct Words {
 };
 
 /// bfloat16, pairs (2i, 2i + 1): x is at even places, y at odd ones.
-template <class W>
 struct NeighbourWordTurn {
   using Element = BFloat16;
   using T = float;
   using Storage = std::uint16_t;
+  using W = Words;
   static constexpr std::int64_t kColumn = 2;
   static constexpr int kParts = 1;
   template <class V>
@@ -301,18 +301,6 @@ struct HalfWordTurn {
 };
 
 #if HWY_TARGET == HWY_NEON
-/// Three instructions for eight numbers instead of seven.
-struct RoundedWords : Words {
-  template <class Way, class D>
-  static HWY_INLINE void store(Way& way, D /*d*/, hn::Vec<D> at_even, hn::Vec<D> at_odd,
-                               std::uint16_t* out) {
-    const hn::Repartition<std::uint16_t, D> d16;
-    const uint16x8_t even = round_to_bfloat16(at_even.raw);
-    const uint16x8_t odd = round_to_bfloat16(at_odd.raw);
-    way(d16, hn::Vec<decltype(d16)>(vzip1q_u16(even, odd)), out);
-  }
-};
-
 /// float, pairs (2i, 2i + 1): one instruction multiplies by i s and adds.
 struct ComplexTurn : NeighbourTurn<Float32> {
   template <class D, class V = hn::Vec<D>>
@@ -403,6 +391,20 @@ struct WideNeighbourTurn {
   static HWY_INLINE void store(Way& way, D d, const Data<V>& v, Storage* out,
                                std::int64_t /*pairs*/) {
     E::store_two(way, d, v.low, v.high, out);
+  }
+};
+
+/// The same, by one instruction that multiplies by i s and adds.
+template <class E>
+struct WideComplexTurn : WideNeighbourTurn<E> {
+  template <class V>
+  using Table = typename WideNeighbourTurn<E>::template Table<V>;
+  template <class V>
+  using Data = typename WideNeighbourTurn<E>::template Data<V>;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> turn(D /*d*/, const Table<V>& z, const Data<V>& v) {
+    return {V(add_turned(hn::Mul(v.low, z.low_c).raw, z.low_s.raw, v.low.raw)),
+            V(add_turned(hn::Mul(v.high, z.high_c).raw, z.high_s.raw, v.high.raw))};
   }
 };
 #endif

@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 // Instructions for a fused multiply-add and for float16, which came together on x86.
 #undef ROTARY_CPU_HAS_FMA
@@ -79,13 +80,32 @@ HWY_INLINE V fused_negative(D d, V a, V b, V c) {
 #if HWY_TARGET == HWY_NEON
 // Instructions of Armv8.6 that this Highway does not know of: only for machines that have them
 // (has_armv86(), targets.h). The assembler must be told; the compiler is not, and uses none itself.
-#define ROTARY_CPU_NEWER_ARM ".arch armv8.6-a+crypto\n\t"
+#define ROTARY_CPU_NEWER_ARM ".arch armv8.6-a+crypto+fp16fml\n\t"
 
 /// To nearest even, in the lower half; the upper half is zero.
 HWY_INLINE uint16x8_t round_to_bfloat16(float32x4_t v) {
   uint16x8_t rounded;
   asm(ROTARY_CPU_NEWER_ARM "bfcvtn %0.4h, %1.4s" : "=w"(rounded) : "w"(v));
   return rounded;
+}
+
+// float16 as floats, the lower four and the upper four: -0 + 1 v, which is exact and keeps the sign
+// of zero. Converting is one instruction, but one that keeps two of a Neoverse-V1's four pipes busy,
+// and always the same two.
+inline constexpr std::uint16_t kFloat16One = 0x3c00;
+
+HWY_INLINE float32x4_t widen_low(uint16x8_t v) {
+  const uint16x8_t one = vdupq_n_u16(kFloat16One);
+  float32x4_t wide = vdupq_n_f32(-0.0f);
+  asm(ROTARY_CPU_NEWER_ARM "fmlal %0.4s, %1.4h, %2.4h" : "+w"(wide) : "w"(v), "w"(one));
+  return wide;
+}
+
+HWY_INLINE float32x4_t widen_high(uint16x8_t v) {
+  const uint16x8_t one = vdupq_n_u16(kFloat16One);
+  float32x4_t wide = vdupq_n_f32(-0.0f);
+  asm(ROTARY_CPU_NEWER_ARM "fmlal2 %0.4s, %1.4h, %2.4h" : "+w"(wide) : "w"(v), "w"(one));
+  return wide;
 }
 
 /// sum + (-y s, x s) for each pair (x, y) of v, rounded once; s is at odd lanes.
