@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 import rotary.torch as rt
 
@@ -106,7 +107,7 @@ def test_gradients_come_with_any_strides(device: str) -> None:
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.003, 0.9])
 def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
     """All in all, in each row and column of the blocks, and in pairs: within five sigma."""
-    shape = (2, 4, 256, 320)
+    shape = (4, 8, 256, 320)
     kept = mask_of(11, shape, dropout, device).double().cpu()
     keep = 1 - round(dropout * 2**16) / 2**16
     sigma = math.sqrt(keep * (1 - keep))
@@ -122,6 +123,20 @@ def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
     others += [x.roll((2, 2), (2, 3)), x.roll(64, 2), x.flip(3), x.flip(2), x.roll(1, 0)]
     for y in others:
         assert abs((x * y).mean()) < 5 * math.sqrt(2) / math.sqrt(x.numel())
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_bits_of_a_draw_are_independent(dropout: float, device: str) -> None:
+    """Each two of the 256 that come of one random number, over many: one by one, and all in all."""
+    kept = mask_of(12, (4, 16, 512, 512), dropout, device).float()
+    keep = 1 - round(dropout * 2**16) / 2**16
+    parts = kept.unflatten(3, (-1, 8, 4, 2)).unflatten(2, (-1, 8, 4, 2))
+    draws = parts.permute(0, 1, 2, 6, 4, 8, 3, 5, 7, 9).reshape(-1, 256)
+    x = (draws - keep) / math.sqrt(keep * (1 - keep))
+    pairs = torch.triu_indices(256, 256, 1)
+    z = (x.T @ x).cpu().double()[pairs[0], pairs[1]] / math.sqrt(len(x))
+    assert z.abs().max() < 6
+    assert abs((z**2).mean() - 1) < 5 * math.sqrt(2 / len(z))
 
 
 def test_a_seed_says_which(device: str) -> None:
@@ -149,6 +164,78 @@ def test_the_same_again(device: str) -> None:
     for _ in range(3):
         for a, b in zip(results(), first, strict=True):
             assert torch.equal(a, b)
+
+
+def saved_masks(shape: tuple[int, int, int, int], device: str, learns: bool = True) -> list[Tensor]:
+    """Words that a call with dropout keeps for its derivative."""
+    *inputs, _ = inputs_of(device, *shape)
+    kept: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: (kept.append(x), x)[1], lambda x: x):
+        ours = [x.detach().requires_grad_(learns) for x in inputs]
+        OPS.fused_attention(*ours, seed_of(9, device), 0.1, 0.125)
+    return [x for x in kept if x.dtype == torch.int32]
+
+
+def test_masks_are_kept_where_they_are_small(device: str) -> None:
+    """In both orders, where they are no larger than q, k, v and the result in 16 bits."""
+    masks = saved_masks((1, 2, 200, 430), device)
+    assert [x.shape for x in masks] == [(1, 2, 4, 7, 128), (1, 2, 7, 4, 128)]
+    assert len(saved_masks((1, 1, 2048, 2048), device)) == 2
+    assert saved_masks((1, 1, 2112, 2048), device) == []
+    assert saved_masks((1, 1, 64, 64), device, learns=False) == []
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 128, 128), (2, 3, 130, 70), (1, 2, 64, 300)], ids=str)
+def test_kept_masks_change_nothing(shape: tuple[int, int, int, int], device: str) -> None:
+    """Masks that were kept and those that are drawn again give the same bits of gradients."""
+    q, k, v, g = inputs_of(device, *shape)
+    seed = seed_of(21, device)
+    y, lse, *masks = OPS.fused_attention_keeping(q, k, v, seed, 0.1, 0.125)
+    alone, sums = OPS.fused_attention(q, k, v, seed, 0.1, 0.125)
+    assert torch.equal(y, alone)
+    assert torch.equal(lse, sums)
+    arguments = (g, q, k, v, y, lse, seed, 0.1, 0.125)
+    kept = OPS.fused_attention_backward(*arguments, *masks)
+    for a, b in zip(kept, OPS.fused_attention_backward(*arguments), strict=True):
+        assert torch.equal(a, b)
+    other = [torch.zeros_like(x) for x in masks]  # nothing is kept, then
+    assert OPS.fused_attention_backward(*arguments, *other)[2].abs().max() == 0
+
+
+def bits_of(words: Tensor, rows: int, columns: int) -> Tensor:
+    """[.., rows, columns] of [.., blocks, blocks, 128] words: as a warpgroup has its numbers."""
+    i, j = torch.arange(64)[:, None], torch.arange(64)[None, :]
+    word = i // 16 * 32 + (i % 8 // 2 * 4 + j % 8 // 2) * 2 + i % 2
+    bit = i // 8 % 2 * 16 + j % 2 * 8 + 7 - j // 8
+    bits = words.cpu().long()[..., word] >> bit & 1
+    return bits.transpose(-3, -2).flatten(-2).flatten(-3, -2)[..., :rows, :columns].bool()
+
+
+def test_both_orders_are_one_mask(device: str) -> None:
+    shape = (2, 2, 200, 330)
+    q, k, v, _ = inputs_of(device, *shape)
+    *_, mask, by_keys = OPS.fused_attention_keeping(q, k, v, seed_of(4, device), 0.3, 0.125)
+    drawn = mask_of(4, shape, 0.3, device).cpu()
+    assert torch.equal(bits_of(mask, 200, 330), drawn)
+    assert torch.equal(bits_of(by_keys, 330, 200).transpose(-2, -1), drawn)
+
+
+def test_recomputed_attention_has_the_same_gradients(device: str) -> None:
+    """Under activation checkpointing the seed is drawn again, and with it the masks."""
+    *inputs, g = inputs_of(device, 1, 2, 130, 130)
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        seed = torch.randint(2**62, (1,), device=device)
+        return OPS.fused_attention(q, k, v, seed, 0.2, 0.125)[0]
+
+    def gradients(recomputed: bool) -> tuple[Tensor, ...]:
+        torch.manual_seed(3)
+        ours = [x.detach().requires_grad_() for x in inputs]
+        y = checkpoint(attention, *ours, use_reentrant=False) if recomputed else attention(*ours)
+        return torch.autograd.grad(y, ours, g)
+
+    for a, b in zip(gradients(True), gradients(False), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_large_and_small_scores(device: str) -> None:
@@ -187,6 +274,11 @@ def test_as_an_operator(device: str) -> None:
     torch.library.opcheck(
         OPS.fused_attention, (*ours, seed_of(2, device), 0.1, 0.125), rtol=1e-2, atol=1e-2
     )
+    keeping = (*inputs, seed_of(2, device), 0.1, 0.125)
+    torch.library.opcheck(OPS.fused_attention_keeping, keeping, rtol=1e-2, atol=1e-2)
+    y, lse, *masks = OPS.fused_attention_keeping(*keeping)
+    backward = (y, *inputs, y, lse, seed_of(2, device), 0.1, 0.125, *masks)
+    torch.library.opcheck(OPS.fused_attention_backward, backward, rtol=1e-2, atol=1e-2)
 
 
 def test_attend_runs_it_on_hopper(device: str) -> None:
@@ -194,6 +286,7 @@ def test_attend_runs_it_on_hopper(device: str) -> None:
     own = "rotary" if device == "cuda" else "math"
     assert rt.attention_backend(q, k, v, dropout=0.1) == own
     assert rt.attention_backend(q, k, v, causal=True) != "rotary"
+    assert rt.attention_backend(q, k, v, dropout=0.1, scale=-1.0) != "rotary"
     assert rt.attention_backend(q[..., :32], k[..., :32], v, dropout=0.1) != "rotary"
     if device == "cpu":
         return

@@ -187,7 +187,7 @@ Plan make_plan(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   }
   const bool square = options.first == 0 && q.sym_size(2) == plan.keys.sym_size(2);
   const bool masked = options.causal || options.window || options.cu_seqlens;
-  if (!masked && !options.padding && !options.bias &&
+  if (!masked && !options.padding && !options.bias && options.scale.value_or(1.0) > 0.0 &&
       fused_fits(q, plan.keys, plan.values, options.dropout)) {
     plan.kernel = Plan::Kernel::kFused;
     plan.backend = "rotary";

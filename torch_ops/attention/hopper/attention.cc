@@ -17,6 +17,7 @@
 
 #include "attention/hopper/checks.h"
 #include "attention/hopper/draw.h"
+#include "attention/hopper/masks.h"
 #include "operator.h"
 
 namespace rotary::torch {
@@ -27,44 +28,36 @@ using ::torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // ---- The CPU ------------------------------------------------------------------------------------
 
-void set_block(bool* block, std::int64_t row_stride, std::int64_t queries, std::int64_t keys,
-               const hopper::Drawn& drawn, int s, int t) {
-  for (int i = 0; i < 16; ++i) {
-    const int query = 8 * (i / 2) + 2 * s + i % 2;
-    const std::uint32_t word = drawn.word[2 * (query / 16) + i % 2];
-    for (int f = 0; f < 2; ++f) {
-      for (int j = 0; j < 8; ++j) {
-        const int key = 8 * j + 2 * t + f;
-        if (query >= queries || key >= keys) continue;
-        const int bit = 16 * (query / 8 % 2) + 8 * f + 7 - j;
-        block[query * row_stride + key] = (word >> bit & 1U) != 0;
-      }
+/// By queries and by keys.
+Two draw_masks_cpu(const at::Tensor& seed, std::int64_t batch, std::int64_t heads,
+                   std::int64_t queries, std::int64_t keys, double dropout) {
+  check_seed(seed);
+  const at::Tensor by_queries = empty_mask(batch, heads, queries, keys, seed.options());
+  const at::Tensor by_keys = empty_mask(batch, heads, keys, queries, seed.options());
+  const auto words = [](const at::Tensor& mask) {
+    return reinterpret_cast<std::uint32_t*>(mask.mutable_data_ptr<std::int32_t>());
+  };
+  const hopper::Mask mask{.by_queries = words(by_queries), .by_keys = words(by_keys)};
+  const auto key = static_cast<std::uint64_t>(*seed.const_data_ptr<std::int64_t>());
+  const int query_blocks = hopper::blocks_of(static_cast<int>(queries));
+  const int key_blocks = hopper::blocks_of(static_cast<int>(keys));
+  const hopper::Digits digits = hopper::digits_of(keep_of(dropout));
+  for (int head = 0; head < batch * heads; ++head) {
+    for (int i = 0; i < query_blocks * key_blocks * hopper::kDrawsPerBlock; ++i) {
+      hopper::draw_into(mask, key, head, i, query_blocks, key_blocks, digits);
     }
   }
+  return {by_queries, by_keys};
 }
 
 at::Tensor fused_attention_mask_cpu(const at::Tensor& seed, std::int64_t batch, std::int64_t heads,
                                     std::int64_t queries, std::int64_t keys, double dropout) {
-  check_seed(seed);
-  const at::Tensor mask = at::empty({batch, heads, queries, keys}, seed.options().dtype(at::kBool));
-  const hopper::Digits digits = hopper::digits_of(keep_of(dropout));
-  const auto key = static_cast<std::uint64_t>(*seed.const_data_ptr<std::int64_t>());
-  bool* data = mask.mutable_data_ptr<bool>();
-  std::uint64_t number = 0;
-  for (std::int64_t head = 0; head < batch * heads; ++head) {
-    for (std::int64_t q = 0; q < queries; q += hopper::kBlock) {
-      for (std::int64_t k = 0; k < keys; k += hopper::kBlock) {
-        for (int i = 0; i < hopper::kDrawsPerBlock; ++i) {
-          set_block(data + (head * queries + q) * keys + k, keys, queries - q, keys - k,
-                    hopper::draw_kept(key, number++, digits), i / 4, i % 4);
-        }
-      }
-    }
-  }
-  return mask;
+  const auto [mask, by_keys] = draw_masks_cpu(seed, batch, heads, queries, keys, dropout);
+  return bits_of(mask, queries, keys);
 }
 
 /// As heads_like() lays them out.
@@ -73,21 +66,24 @@ at::Tensor side_by_side(const at::Tensor& x) {
 }
 
 /// What weights are multiplied by; not defined where nothing is dropped.
-at::Tensor factors(const at::Tensor& q, const at::Tensor& k, const OptionalTensor& seed,
+at::Tensor factors(const at::Tensor& q, const at::Tensor& k, const OptionalTensor& mask,
                    double dropout) {
-  if (!drops(dropout)) return {};
-  const at::Tensor mask =
-      fused_attention_mask_cpu(*seed, q.size(0), q.size(1), q.size(2), k.size(2), dropout);
-  return mask.to(q.scalar_type()) * kept_scale_of(dropout);
+  if (!mask) return {};
+  return bits_of(*mask, q.size(2), k.size(2)).to(q.scalar_type()) * kept_scale_of(dropout);
 }
 
-Two fused_attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                        const OptionalTensor& seed, double dropout, double scale) {
-  check_fused(q, k, v, seed, dropout);
+OptionalTensor draw_mask_cpu(const at::Tensor& q, const at::Tensor& k, const OptionalTensor& seed,
+                             double dropout) {
+  if (!drops(dropout)) return {};
+  return std::get<0>(draw_masks_cpu(*seed, q.size(0), q.size(1), q.size(2), k.size(2), dropout));
+}
+
+Two attend_with(const OptionalTensor& mask, const at::Tensor& q, const at::Tensor& k,
+                const at::Tensor& v, double dropout, double scale) {
   const at::Tensor s = at::matmul(q, k.transpose(-2, -1)) * scale;
   const at::Tensor lse = at::logsumexp(s, -1).to(at::kFloat) / std::log(2.0);
   at::Tensor p = at::softmax(s, -1);
-  const at::Tensor kept = factors(q, k, seed, dropout);
+  const at::Tensor kept = factors(q, k, mask, dropout);
   if (kept.defined()) p = p * kept;
   const std::int64_t padding = hopper::blocks_of(static_cast<int>(q.size(2))) * hopper::kBlock;
   return {
@@ -95,14 +91,30 @@ Two fused_attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tens
       at::constant_pad_nd(lse, {0, padding - q.size(2)}, std::numeric_limits<double>::infinity())};
 }
 
+Two fused_attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const OptionalTensor& seed, double dropout, double scale) {
+  check_fused(q, k, v, seed, dropout);
+  return attend_with(draw_mask_cpu(q, k, seed, dropout), q, k, v, dropout, scale);
+}
+
+Four fused_attention_keeping_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const at::Tensor& seed, double dropout, double scale) {
+  check_fused(q, k, v, seed, dropout);
+  const auto [mask, by_keys] =
+      draw_masks_cpu(seed, q.size(0), q.size(1), q.size(2), k.size(2), dropout);
+  const auto [y, lse] = attend_with(mask, q, k, v, dropout, scale);
+  return {y, lse, mask, by_keys};
+}
+
 Three fused_attention_backward_cpu(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const at::Tensor& y, const at::Tensor& lse,
-                                   const OptionalTensor& seed, double dropout, double scale) {
+                                   const OptionalTensor& seed, double dropout, double scale,
+                                   const OptionalTensor& mask, const OptionalTensor& /*by_keys*/) {
   const at::Tensor sums = lse.narrow(-1, 0, q.size(2)).unsqueeze(-1) * std::log(2.0);
   const at::Tensor p = at::exp(at::matmul(q, k.transpose(-2, -1)) * scale - sums);
   at::Tensor dropped = p;
   at::Tensor dp = at::matmul(grad, v.transpose(-2, -1));
-  const at::Tensor kept = factors(q, k, seed, dropout);
+  const at::Tensor kept = factors(q, k, mask ? mask : draw_mask_cpu(q, k, seed, dropout), dropout);
   if (kept.defined()) {
     dropped = p * kept;
     dp = dp * kept;
@@ -121,11 +133,21 @@ Two fused_attention_meta(const at::Tensor& q, const at::Tensor& /*k*/, const at:
           at::empty_symint({q.sym_size(0), q.sym_size(1), rows}, q.options().dtype(at::kFloat))};
 }
 
+Four fused_attention_keeping_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const at::Tensor& seed, double dropout, double scale) {
+  const auto [y, lse] = fused_attention_meta(q, k, v, seed, dropout, scale);
+  const c10::SymInt batch = q.sym_size(0);
+  const c10::SymInt heads = q.sym_size(1);
+  return {y, lse, empty_mask(batch, heads, q.sym_size(2), k.sym_size(2), q.options()),
+          empty_mask(batch, heads, k.sym_size(2), q.sym_size(2), q.options())};
+}
+
 Three fused_attention_backward_meta(const at::Tensor& /*grad*/, const at::Tensor& q,
                                     const at::Tensor& k, const at::Tensor& v,
                                     const at::Tensor& /*y*/, const at::Tensor& /*lse*/,
                                     const OptionalTensor& /*seed*/, double /*dropout*/,
-                                    double /*scale*/) {
+                                    double /*scale*/, const OptionalTensor& /*mask*/,
+                                    const OptionalTensor& /*by_keys*/) {
   return {heads_like(q), heads_like(k), heads_like(v)};
 }
 
@@ -139,23 +161,42 @@ Two call_fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   return handle.call(q, k, v, seed, dropout, scale);
 }
 
+Four call_fused_keeping(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const at::Tensor& seed, double dropout, double scale) {
+  static const auto handle =
+      find_operator<Four(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                         double, double)>("rotary::fused_attention_keeping");
+  return handle.call(q, k, v, seed, dropout, scale);
+}
+
 Three call_fused_backward(const at::Tensor& grad, const variable_list& saved, double dropout,
                           double scale) {
   static const auto handle = find_operator<Three(
       const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-      const at::Tensor&, const OptionalTensor&, double, double)>(
-      "rotary::fused_attention_backward");
-  const OptionalTensor seed = saved[5].defined() ? std::make_optional(saved[5]) : std::nullopt;
-  return handle.call(grad, saved[0], saved[1], saved[2], saved[3], saved[4], seed, dropout, scale);
+      const at::Tensor&, const OptionalTensor&, double, double, const OptionalTensor&,
+      const OptionalTensor&)>("rotary::fused_attention_backward");
+  const auto optional = [](const at::Tensor& x) {
+    return x.defined() ? std::make_optional(x) : std::nullopt;
+  };
+  return handle.call(grad, saved[0], saved[1], saved[2], saved[3], saved[4], optional(saved[5]),
+                     dropout, scale, optional(saved[6]), optional(saved[7]));
 }
 
 struct FusedAttention : ::torch::autograd::Function<FusedAttention> {
   static variable_list forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v, const OptionalTensor& seed, double dropout,
-                               double scale) {
+                               double scale, bool learns) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    auto [y, lse] = call_fused(q, k, v, seed, dropout, scale);
-    context->save_for_backward({q, k, v, y, lse, seed.value_or(at::Tensor())});
+    at::Tensor y;
+    at::Tensor lse;
+    at::Tensor mask;
+    at::Tensor by_keys;
+    if (learns && drops(dropout) && seed && keeps_masks(q, k)) {
+      std::tie(y, lse, mask, by_keys) = call_fused_keeping(q, k, v, *seed, dropout, scale);
+    } else {
+      std::tie(y, lse) = call_fused(q, k, v, seed, dropout, scale);
+    }
+    context->save_for_backward({q, k, v, y, lse, seed.value_or(at::Tensor()), mask, by_keys});
     context->saved_data["dropout"] = dropout;
     context->saved_data["scale"] = scale;
     context->mark_non_differentiable({lse});
@@ -164,7 +205,7 @@ struct FusedAttention : ::torch::autograd::Function<FusedAttention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    variable_list results(6);
+    variable_list results(7);
     if (!grads[0].defined()) return results;
     TORCH_CHECK_NOT_IMPLEMENTED(
         !at::GradMode::is_enabled(),
@@ -178,11 +219,35 @@ struct FusedAttention : ::torch::autograd::Function<FusedAttention> {
 
 Two fused_attention_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const OptionalTensor& seed, double dropout, double scale) {
-  const variable_list results = FusedAttention::apply(q, k, v, seed, dropout, scale);
+  const bool learns =
+      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+  const variable_list results = FusedAttention::apply(q, k, v, seed, dropout, scale, learns);
   return {results[0], results[1]};
 }
 
 }  // namespace
+
+at::Tensor bits_of(const at::Tensor& mask, std::int64_t rows, std::int64_t columns) {
+  const at::TensorOptions options = mask.options().dtype(at::kLong);
+  const at::Tensor row = at::arange(hopper::kBlock, options).unsqueeze(1);
+  const at::Tensor column = at::arange(hopper::kBlock, options).unsqueeze(0);
+  const auto part = [](const at::Tensor& x, int by, int of) {
+    return at::remainder(at::floor_divide(x, by), of);
+  };
+  const at::Tensor word = at::floor_divide(row, 16) * 32 + part(row, 2, 4) * 8 +
+                          part(column, 2, 4) * 2 + part(row, 1, 2);
+  const at::Tensor bit =
+      part(row, 8, 2) * 16 + part(column, 1, 2) * 8 + 7 - at::floor_divide(column, 8);
+  const at::Tensor words = mask.to(at::kLong).index_select(-1, word.flatten());
+  return at::bitwise_and(at::bitwise_right_shift(words, bit.flatten()), 1)
+      .to(at::kBool)
+      .unflatten(-1, {hopper::kBlock, hopper::kBlock})
+      .transpose(3, 4)
+      .flatten(4, 5)
+      .flatten(2, 3)
+      .narrow(2, 0, rows)
+      .narrow(3, 0, columns);
+}
 
 at::Tensor fused_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         double dropout, double scale) {
@@ -199,19 +264,24 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
   const auto add = [&m](const char* schema) { m.def(schema, {at::Tag::pt2_compliant_tag}); };
   add("fused_attention(Tensor q, Tensor k, Tensor v, Tensor? seed, float dropout, float scale) -> "
       "(Tensor, Tensor)");
+  add("fused_attention_keeping(Tensor q, Tensor k, Tensor v, Tensor seed, float dropout, "
+      "float scale) -> (Tensor, Tensor, Tensor, Tensor)");
   add("fused_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor y, Tensor lse, "
-      "Tensor? seed, float dropout, float scale) -> (Tensor, Tensor, Tensor)");
+      "Tensor? seed, float dropout, float scale, Tensor? mask=None, "
+      "Tensor? mask_by_keys=None) -> (Tensor, Tensor, Tensor)");
   add("fused_attention_mask(Tensor seed, int batch, int heads, int queries, int keys, "
       "float dropout) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(rotary, CPU, m) {
   m.impl("fused_attention", rotary::torch::fused_attention_cpu);
+  m.impl("fused_attention_keeping", rotary::torch::fused_attention_keeping_cpu);
   m.impl("fused_attention_backward", rotary::torch::fused_attention_backward_cpu);
   m.impl("fused_attention_mask", rotary::torch::fused_attention_mask_cpu);
 }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
   m.impl("fused_attention", rotary::torch::fused_attention_meta);
+  m.impl("fused_attention_keeping", rotary::torch::fused_attention_keeping_meta);
   m.impl("fused_attention_backward", rotary::torch::fused_attention_backward_meta);
 }
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) {

@@ -12,7 +12,7 @@ namespace rotary::torch {
 /// Every query sees every key.
 bool fused_fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double dropout);
 
-/// softmax(scale q k^T) v, weights dropped with a probability of `dropout`, to 2^-16.
+/// softmax(scale q k^T) v, weights dropped with a probability of `dropout`, to 2^-16; scale > 0.
 at::Tensor fused_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         double dropout, double scale);
 

@@ -6,6 +6,8 @@
 // gradients have a kernel of their own: to compute scores twice costs less than to add queries'
 // gradients up across blocks of threads, and the same input always gives the same gradients.
 
+#include <cstddef>
+
 #include "attention/hopper/tiles.cuh"
 
 namespace rotary::torch::hopper {
@@ -60,6 +62,9 @@ struct Shared {
     }
   }
 };
+
+/// Between the descriptors of a stage.
+constexpr int kFromKToV = (offsetof(Shared, v) - offsetof(Shared, k)) >> 4;
 
 // ---- Copies -------------------------------------------------------------------------------------
 
@@ -158,8 +163,7 @@ struct Scores {
   float s[32];
   float dp[32];
 
-  __device__ void start_s(const Rows& rows, const Tile& keys) {
-    const std::uint64_t k = describe(&keys);
+  __device__ void start_s(const Rows& rows, std::uint64_t k) {
 #pragma unroll
     for (int i = 0; i < kProducts; ++i) {
       multiply<false>(s, rows.q + i * kNextColumns, k + i * kNextColumns, i > 0);
@@ -167,8 +171,7 @@ struct Scores {
     commit_products();
   }
 
-  __device__ void start_dp(const Rows& rows, const Tile& values) {
-    const std::uint64_t v = describe(&values);
+  __device__ void start_dp(const Rows& rows, std::uint64_t v) {
 #pragma unroll
     for (int i = 0; i < kProducts; ++i) {
       multiply<false>(dp, &rows.grad[4 * i], v + i * kNextColumns, i > 0);
@@ -190,23 +193,22 @@ struct Scores {
 
   /// The scores' gradient, up to its scale.
   template <bool kDropout>
-  __device__ void finish(std::uint32_t (&ds)[16], const Rows& rows, std::uint32_t word) {
+  __device__ void finish(std::uint32_t (&ds)[16], const Rows& rows, std::uint32_t kept) {
     settle(dp);
 #pragma unroll
     for (int bit = 0; bit < 32; ++bit) {
       const int i = number_of(bit);
       const float dropped = -s[i] * rows.delta[i / 2 % 2];
-      const float kept = fmaf(s[i], dp[i], dropped);
-      dp[i] = kDropout && (word & 1U << bit) == 0 ? dropped : kept;
+      if (kDropout && (kept & 1U << bit) == 0) s[i] = 0.0F;
+      dp[i] = fmaf(s[i], dp[i], dropped);
     }
 #pragma unroll
     for (int i = 0; i < 16; ++i) ds[i] = pack(dp[2 * i], dp[2 * i + 1]);
   }
 };
 
-__device__ void start_dq(float (&dq)[32], const std::uint32_t (&ds)[16], const Tile& keys,
+__device__ void start_dq(float (&dq)[32], const std::uint32_t (&ds)[16], std::uint64_t k,
                          bool add) {
-  const std::uint64_t k = describe(&keys);
 #pragma unroll
   for (int i = 0; i < kProducts; ++i) {
     multiply<true>(dq, &ds[4 * i], k + i * kNextRows, add || i > 0);
@@ -224,6 +226,9 @@ struct Computer {
   Turns<kGroups> turns{group};
   Place<kStages> place{};
   Place<kRowBuffers> rows_at{};
+  std::uint64_t first_k = describe(shared.k);
+
+  __device__ std::uint64_t k_of(int stage) const { return first_k + stage * kNextTile; }
 
   /// Takes part without rows of its own.
   __device__ void skip() {
@@ -247,34 +252,36 @@ struct Computer {
     Scores scores;
     std::uint32_t ds[16];
     wait(&shared.full[place.stage], place.round);
+    std::uint32_t kept = shared.mask[place.stage][group][thread_word];
     turns.take();
     fence_products();
-    scores.start_s(rows, shared.k[place.stage]);
-    scores.start_dp(rows, shared.v[place.stage]);
+    scores.start_s(rows, k_of(place.stage));
+    scores.start_dp(rows, k_of(place.stage) + kFromKToV);
     turns.pass();
     wait_products<1>();
     scores.template weigh<kShort>(rows, job.factor, job.shape.keys);
     wait_products<0>();
-    scores.template finish<kDropout>(ds, rows, shared.mask[place.stage][group][thread_word]);
+    scores.template finish<kDropout>(ds, rows, kept);
     for (int step = 1; step < job.key_blocks; ++step) {
       const int before = place.stage;
       place.next();
       wait(&shared.full[place.stage], place.round);
+      kept = shared.mask[place.stage][group][thread_word];
       turns.take();
       fence_products();
-      scores.start_s(rows, shared.k[place.stage]);
-      start_dq(dq, ds, shared.k[before], step > 1);
-      scores.start_dp(rows, shared.v[place.stage]);
+      scores.start_s(rows, k_of(place.stage));
+      start_dq(dq, ds, k_of(before), step > 1);
+      scores.start_dp(rows, k_of(place.stage) + kFromKToV);
       turns.pass();
       wait_products<2>();
       scores.template weigh<kShort>(rows, job.factor, job.shape.keys - step * kBlock);
       wait_products<0>();
       release(&shared.empty[before]);
-      scores.template finish<kDropout>(ds, rows, shared.mask[place.stage][group][thread_word]);
+      scores.template finish<kDropout>(ds, rows, kept);
     }
     turns.take();
     fence_products();
-    start_dq(dq, ds, shared.k[place.stage], job.key_blocks > 1);
+    start_dq(dq, ds, k_of(place.stage), job.key_blocks > 1);
     turns.pass();
     wait_products<0>();
     settle(dq);

@@ -15,6 +15,7 @@
 
 #include "attention/hopper/attention.h"
 #include "attention/hopper/checks.h"
+#include "attention/hopper/masks.h"
 #include "rotation/kernel_calls.h"
 
 namespace rotary::torch {
@@ -26,8 +27,7 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-constexpr std::int64_t kBlockWords = hopper::kBlock * hopper::kBlock / 32;
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 void check_launch(int error) { TORCH_CHECK(error == 0, "[fused_attention] CUDA error ", error); }
 
@@ -65,13 +65,6 @@ hopper::Shape shape_of(const at::Tensor& q, const at::Tensor& k) {
           .keys = static_cast<int>(k.size(2))};
 }
 
-/// [batch, heads, blocks, blocks, 128] words.
-at::Tensor empty_mask(const hopper::Shape& shape, int rows, int columns, const at::Tensor& like) {
-  return at::empty(
-      {shape.batch, shape.heads, hopper::blocks_of(rows), hopper::blocks_of(columns), kBlockWords},
-      like.options().dtype(at::kInt));
-}
-
 std::uint32_t* words_of(const at::Tensor& mask) {
   return mask.defined() ? reinterpret_cast<std::uint32_t*>(mask.mutable_data_ptr<std::int32_t>())
                         : nullptr;
@@ -79,9 +72,13 @@ std::uint32_t* words_of(const at::Tensor& mask) {
 
 /// By queries and, if it is wanted, by keys.
 Two draw_masks(const hopper::Shape& shape, const at::Tensor& seed, double dropout, bool by_keys) {
-  const at::Tensor one = empty_mask(shape, shape.queries, shape.keys, seed);
+  const at::Tensor one =
+      empty_mask(shape.batch, shape.heads, shape.queries, shape.keys, seed.options());
   at::Tensor other;
-  if (by_keys) other = empty_mask(shape, shape.keys, shape.queries, seed);
+  if (by_keys) {
+    other = empty_mask(shape.batch, shape.heads, shape.keys, shape.queries, seed.options());
+  }
+  if (one.numel() == 0) return {one, other};
   check_launch(hopper::launch_draw_mask(
       shape, {.by_queries = words_of(one), .by_keys = words_of(other)},
       seed.const_data_ptr<std::int64_t>(), keep_of(dropout), stream_of(seed).handle));
@@ -101,7 +98,8 @@ hopper::Forward job_of(const at::Tensor& q, const at::Tensor& k, const at::Tenso
           .processors = hopper::processors_of(q.device().index())};
 }
 
-void check_device(const at::Tensor& q) {
+void check_device(const at::Tensor& q, double scale) {
+  TORCH_CHECK_VALUE(scale > 0.0, "[fused_attention] scale must be positive on CUDA, got ", scale);
   TORCH_CHECK_VALUE(q.scalar_type() == at::kBFloat16 && q.size(3) == hopper::kHeadDim &&
                         hopper::processors_of(q.device().index()) > 0,
                     "[fused_attention] on CUDA takes bfloat16 with 64 numbers a head on compute "
@@ -109,11 +107,9 @@ void check_device(const at::Tensor& q) {
                     q.scalar_type(), " with ", q.size(3));
 }
 
-Two fused_attention_cuda(const at::Tensor& q_, const at::Tensor& k_, const at::Tensor& v_,
-                         const OptionalTensor& seed, double dropout, double scale) {
-  check_fused(q_, k_, v_, seed, dropout);
-  check_device(q_);
-  const at::OptionalDeviceGuard guard(q_.device());
+/// With the weights of `mask`; all where it is not defined.
+Two attend_with(const at::Tensor& mask, const at::Tensor& q_, const at::Tensor& k_,
+                const at::Tensor& v_, double dropout, double scale) {
   const at::Tensor q = readable(q_);
   const at::Tensor k = readable(k_);
   const at::Tensor v = readable(v_);
@@ -123,17 +119,39 @@ Two fused_attention_cuda(const at::Tensor& q_, const at::Tensor& k_, const at::T
       q.options().dtype(at::kFloat));
   if (q.numel() == 0) return {y, lse};
   hopper::Forward job = job_of(q, k, v, y, lse, dropout, scale);
-  at::Tensor mask;
-  if (drops(dropout)) mask = std::get<0>(draw_masks(job.shape, *seed, dropout, /*by_keys=*/false));
   job.mask.by_queries = words_of(mask);
   check_launch(hopper::launch_forward(job, stream_of(q).handle));
   return {y, lse};
 }
 
+Two fused_attention_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         const OptionalTensor& seed, double dropout, double scale) {
+  check_fused(q, k, v, seed, dropout);
+  check_device(q, scale);
+  const at::OptionalDeviceGuard guard(q.device());
+  at::Tensor mask;
+  if (drops(dropout)) {
+    mask = std::get<0>(draw_masks(shape_of(q, k), *seed, dropout, /*by_keys=*/false));
+  }
+  return attend_with(mask, q, k, v, dropout, scale);
+}
+
+Four fused_attention_keeping_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const at::Tensor& seed, double dropout, double scale) {
+  check_fused(q, k, v, seed, dropout);
+  check_device(q, scale);
+  const at::OptionalDeviceGuard guard(q.device());
+  const auto [mask, by_keys] = draw_masks(shape_of(q, k), seed, dropout, /*by_keys=*/true);
+  const auto [y, lse] = attend_with(mask, q, k, v, dropout, scale);
+  return {y, lse, mask, by_keys};
+}
+
 Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q_,
                                     const at::Tensor& k_, const at::Tensor& v_,
                                     const at::Tensor& y_, const at::Tensor& lse,
-                                    const OptionalTensor& seed, double dropout, double scale) {
+                                    const OptionalTensor& seed, double dropout, double scale,
+                                    const OptionalTensor& kept_mask,
+                                    const OptionalTensor& kept_mask_by_keys) {
   const at::OptionalDeviceGuard guard(q_.device());
   const at::Tensor q = readable(q_);
   const at::Tensor k = readable(k_);
@@ -151,29 +169,15 @@ Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q
                        .dk = heads_of(dk),
                        .dv = heads_of(dv),
                        .delta = delta.mutable_data_ptr<float>()};
-  at::Tensor mask;
-  at::Tensor mask_by_keys;
-  if (drops(dropout)) {
-    // Drawn again: to keep them would take a bit a weight in every layer.
-    std::tie(mask, mask_by_keys) = draw_masks(job.forward.shape, *seed, dropout, /*by_keys=*/true);
+  at::Tensor mask = kept_mask.value_or(at::Tensor());
+  at::Tensor by_keys = kept_mask_by_keys.value_or(at::Tensor());
+  if (drops(dropout) && !(mask.defined() && by_keys.defined())) {
+    std::tie(mask, by_keys) = draw_masks(job.forward.shape, *seed, dropout, /*by_keys=*/true);
   }
-  job.forward.mask = {.by_queries = words_of(mask), .by_keys = words_of(mask_by_keys)};
+  job.forward.mask = {.by_queries = words_of(mask), .by_keys = words_of(by_keys)};
   check_launch(hopper::launch_backward_queries(job, stream_of(q).handle));
   check_launch(hopper::launch_backward_keys(job, stream_of(q).handle));
   return {dq, dk, dv};
-}
-
-/// [64, 64]: which word of a block has the bit of a query and a key, and where.
-Two places_of_bits(const at::TensorOptions& options) {
-  const at::Tensor q = at::arange(hopper::kBlock, options).unsqueeze(1);
-  const at::Tensor k = at::arange(hopper::kBlock, options).unsqueeze(0);
-  const auto part = [](const at::Tensor& x, int by, int of) {
-    return at::remainder(at::floor_divide(x, by), of);
-  };
-  const at::Tensor word =
-      at::floor_divide(q, 16) * 32 + part(q, 2, 4) * 8 + part(k, 2, 4) * 2 + part(q, 1, 2);
-  const at::Tensor bit = part(q, 8, 2) * 16 + part(k, 1, 2) * 8 + 7 - at::floor_divide(k, 8);
-  return {word, bit};
 }
 
 at::Tensor fused_attention_mask_cuda(const at::Tensor& seed, std::int64_t batch, std::int64_t heads,
@@ -182,17 +186,7 @@ at::Tensor fused_attention_mask_cuda(const at::Tensor& seed, std::int64_t batch,
   const at::OptionalDeviceGuard guard(seed.device());
   const hopper::Shape shape{static_cast<int>(batch), static_cast<int>(heads),
                             static_cast<int>(queries), static_cast<int>(keys)};
-  const at::Tensor words = std::get<0>(draw_masks(shape, seed, dropout, /*by_keys=*/false));
-  const auto [word, bit] = places_of_bits(seed.options());
-  const at::Tensor chosen = words.to(at::kLong).index_select(-1, word.flatten());
-  const at::Tensor bits = at::bitwise_and(at::bitwise_right_shift(chosen, bit.flatten()), 1);
-  return bits.to(at::kBool)
-      .unflatten(-1, {hopper::kBlock, hopper::kBlock})
-      .transpose(3, 4)
-      .flatten(4, 5)
-      .flatten(2, 3)
-      .narrow(2, 0, queries)
-      .narrow(3, 0, keys);
+  return bits_of(std::get<0>(draw_masks(shape, seed, dropout, /*by_keys=*/false)), queries, keys);
 }
 
 }  // namespace
@@ -221,7 +215,7 @@ bool fused_fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, d
         at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
     return rows >= 192 * processors && (learns || k.sym_size(2) >= 1024);
   }
-  constexpr std::int64_t kMostBits = std::int64_t{1} << 33;  // a mask of 1 GiB
+  constexpr std::int64_t kMostBits = std::int64_t{1} << 33;  // a mask of 1 GiB in each order
   return rows * k.sym_size(2) <= kMostBits;
 }
 
@@ -239,6 +233,7 @@ bool fused_fits(const at::Tensor& /*q*/, const at::Tensor& /*k*/, const at::Tens
 #ifdef ROTARY_TORCH_CUDA_KERNELS
 TORCH_LIBRARY_IMPL(rotary, CUDA, m) {
   m.impl("fused_attention", rotary::torch::fused_attention_cuda);
+  m.impl("fused_attention_keeping", rotary::torch::fused_attention_keeping_cuda);
   m.impl("fused_attention_backward", rotary::torch::fused_attention_backward_cuda);
   m.impl("fused_attention_mask", rotary::torch::fused_attention_mask_cuda);
 }

@@ -12,6 +12,12 @@
 #include "attention/hopper/hopper.h"
 #include "layers/random.h"
 
+#ifdef __CUDA_ARCH__
+#define ROTARY_UNROLL _Pragma("unroll")
+#else
+#define ROTARY_UNROLL
+#endif
+
 namespace rotary::torch::hopper {
 
 constexpr int kDrawsPerBlock = 16;  // of 64 queries and 64 keys: 16 x 16 bits a draw
@@ -30,17 +36,34 @@ inline Digits digits_of(int keep) {
   return digits;
 }
 
-/// Multiply with carry (Marsaglia, "Random number generators", 2003): 32 bits a step.
+/// The high halves of y[n + 1] = f (y[n] mod 2^32) + y[n - 1] mod 2^64: an instruction each. The
+/// factor f, of Marsaglia's multiply with carry ("Random number generators", 2003), is close to
+/// 2^32, so that a step adds every number to a high half with nearly the same probability.
 struct Numbers {
-  std::uint32_t x;
-  std::uint32_t carry;
+  std::uint64_t last;
+  std::uint64_t before;
+
+  ROTARY_HOST_DEVICE explicit Numbers(const Draw& start)
+      : last(std::uint64_t{start.word[1]} << 32 | start.word[0]),
+        before(std::uint64_t{start.word[3]} << 32 | start.word[2]) {}
 
   ROTARY_HOST_DEVICE std::uint32_t next() {
-    constexpr std::uint64_t kFactor = 4294883355U;
-    const std::uint64_t state = kFactor * x + carry;
-    x = static_cast<std::uint32_t>(state);
-    carry = static_cast<std::uint32_t>(state >> 32);
-    return x ^ carry;
+    const std::uint64_t state = product(static_cast<std::uint32_t>(last)) + before;
+    before = last;
+    last = state;
+    return static_cast<std::uint32_t>(state >> 32);
+  }
+
+ private:
+  ROTARY_HOST_DEVICE static std::uint64_t product(std::uint32_t x) {
+    constexpr std::uint32_t kFactor = 4294883355U;
+#ifdef __CUDA_ARCH__
+    std::uint64_t y;  // nvcc adds a 0 to the high half of what C++ says
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(y) : "r"(x), "r"(kFactor));
+    return y;
+#else
+    return std::uint64_t{x} * kFactor;
+#endif
   }
 };
 
@@ -65,30 +88,92 @@ struct Drawn {
 
 ROTARY_HOST_DEVICE inline Drawn draw_kept(std::uint64_t seed, std::uint64_t number,
                                           const Digits& digits) {
-  const Draw start = draw(seed, number);
-  Numbers numbers[2] = {{start.word[0], start.word[1]}, {start.word[2], start.word[3]}};
+  Numbers numbers(draw(seed, number));
   std::uint32_t shared = 0;
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+  ROTARY_UNROLL
   for (int i = 0; i < kSharedDigits; ++i) {
-    shared = next_less(shared, numbers[i % 2].next(), digits.at[i]);
+    shared = next_less(shared, numbers.next(), digits.at[i]);
   }
   Drawn drawn;
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+  ROTARY_UNROLL
   for (int w = 0; w < kDrawWords; ++w) {
     std::uint32_t less = w == 0 ? shared : shared << (4 * w) | shared >> (32 - 4 * w);
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+    ROTARY_UNROLL
     for (int i = kSharedDigits; i < kDigits; ++i) {
-      less = next_less(less, numbers[w % 2].next(), digits.at[i]);
+      less = next_less(less, numbers.next(), digits.at[i]);
     }
     drawn.word[w] = less;
   }
   return drawn;
 }
 
+ROTARY_HOST_DEVICE inline std::uint32_t choose_bits(std::uint32_t bits, std::uint32_t a,
+                                                    std::uint32_t b) {
+  return (a & bits) | (b & ~bits);
+}
+
+/// As drawn, but with queries and keys exchanged: word 2w + f has keys 16w + 8h + 2t + f and
+/// queries 8j + 2s + e at bits 16h + 8e + 7 - j.
+ROTARY_HOST_DEVICE inline void transpose(Drawn& drawn) {
+  std::uint32_t(&x)[kDrawWords] = drawn.word;
+  ROTARY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t a = x[i];
+    const std::uint32_t b = x[i + 4];
+    x[i] = choose_bits(0xF0F0F0F0, a, b >> 4);
+    x[i + 4] = choose_bits(0xF0F0F0F0, a << 4, b);
+  }
+  ROTARY_UNROLL
+  for (int i = 0; i < kDrawWords; ++i) {
+    if ((i & 2) != 0) continue;
+    const std::uint32_t a = x[i];
+    const std::uint32_t b = x[i + 2];
+    x[i] = choose_bits(0xCCCCCCCC, a, b >> 2);
+    x[i + 2] = choose_bits(0xCCCCCCCC, a << 2, b);
+  }
+  ROTARY_UNROLL
+  for (int i = 0; i < kDrawWords; i += 2) {
+    const std::uint32_t a = x[i];
+    const std::uint32_t b = x[i + 1];
+    x[i] = choose_bits(0xFF00FF00, b << 8, a);
+    x[i + 1] = choose_bits(0xFF00FF00, b, a >> 8);
+  }
+  ROTARY_UNROLL
+  for (int i = 0; i < kDrawWords; ++i) {
+    const std::uint32_t swapped = (x[i] ^ x[i] >> 17) & 0x00005555;
+    x[i] ^= swapped ^ swapped << 17;
+  }
+}
+
+/// Into a block's 128 words, as the threads of a warpgroup read them.
+ROTARY_HOST_DEVICE inline void store(const Drawn& drawn, std::uint32_t* block, int place) {
+  struct alignas(8) Pair {
+    std::uint32_t word[2];
+  };
+  ROTARY_UNROLL
+  for (int w = 0; w < kDrawWords / 2; ++w) {
+    reinterpret_cast<Pair*>(block)[kDrawsPerBlock * w + place] = {
+        {drawn.word[2 * w], drawn.word[2 * w + 1]}};
+  }
+}
+
+/// Draw `number` of a head's, in the orders that the mask has.
+ROTARY_HOST_DEVICE inline void draw_into(const Mask& mask, std::uint64_t seed, int head, int number,
+                                         int query_blocks, int key_blocks, const Digits& digits) {
+  constexpr int kWords = kDrawsPerBlock * kDrawWords;
+  const int block = number / kDrawsPerBlock;
+  const int s = number / 4 % 4;
+  const int t = number % 4;
+  const std::int64_t first = std::int64_t{head} * query_blocks * key_blocks;
+  Drawn drawn =
+      draw_kept(seed, static_cast<std::uint64_t>(first * kDrawsPerBlock + number), digits);
+  store(drawn, mask.by_queries + (first + block) * kWords, 4 * s + t);
+  if (mask.by_keys == nullptr) return;
+  transpose(drawn);
+  const int turned = block % key_blocks * query_blocks + block / key_blocks;
+  store(drawn, mask.by_keys + (first + turned) * kWords, 4 * t + s);
+}
+
 }  // namespace rotary::torch::hopper
+
+#undef ROTARY_UNROLL

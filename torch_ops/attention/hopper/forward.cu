@@ -4,6 +4,8 @@
 // Weights and their sums of values. A warpgroup has 64 queries and goes over the keys, 128 a step:
 // this step's scores are computed beside the sums of the last one's weights.
 
+#include <cstddef>
+
 #include "attention/hopper/tiles.cuh"
 
 namespace rotary::torch::hopper {
@@ -57,6 +59,9 @@ struct Shared {
     }
   }
 };
+
+/// Between the descriptors of a stage.
+constexpr int kFromKToV = (offsetof(Shared, v) - offsetof(Shared, k)) >> 4;
 
 // ---- Copies -------------------------------------------------------------------------------------
 
@@ -118,36 +123,42 @@ struct Copier {
 
 // ---- Products and weights -----------------------------------------------------------------------
 
-__device__ void start_scores(float (&s)[64], const Tile& q, const Tile (&k)[kTiles]) {
-  const std::uint64_t a = describe(&q);
-  const std::uint64_t b = describe(&k);
+__device__ void start_scores(float (&s)[64], std::uint64_t q, std::uint64_t k) {
 #pragma unroll
   for (int i = 0; i < kHeadDim / 16; ++i) {
-    multiply(s, a + i * kNextColumns, b + i * kNextColumns, i > 0);
+    multiply(s, q + i * kNextColumns, k + i * kNextColumns, i > 0);
   }
   commit_products();
 }
 
-__device__ void start_sums(float (&y)[32], const std::uint32_t (&p)[32], const Tile (&v)[kTiles],
+__device__ void start_sums(float (&y)[32], const std::uint32_t (&p)[32], std::uint64_t v,
                            bool add) {
-  const std::uint64_t b = describe(&v);
 #pragma unroll
   for (int i = 0; i < kKeys / 16; ++i) {
-    multiply<true>(y, &p[4 * i], b + i * kNextRows, i > 0 || add);
+    multiply<true>(y, &p[4 * i], v + i * kNextRows, i > 0 || add);
   }
   commit_products();
 }
 
-/// What is known of the rows of 64 queries.
+/// What is known of the rows of 64 queries. Weights are taken relative to that of `largest`: of the
+/// largest score so far or, as long as nothing is larger by 2^kSlack, of an earlier one. So what is
+/// summed up is seldom to be multiplied.
 struct Rows {
   float y[32];
   float largest[2];
   float sum[2];
 };
+constexpr float kSlack = 8.0F;
 
-/// Scores become weights, up to the sums; returns what the sums so far are to be multiplied by.
+/// What sums so far are to be multiplied by.
+struct Again {
+  float factor[2];
+  bool changes;  // any row of the warp
+};
+
+/// Scores become weights, up to the sums.
 template <bool kShort>
-__device__ float2 weigh(float (&s)[64], Rows& rows, float factor, int keys_left) {
+__device__ Again weigh(float (&s)[64], Rows& rows, float factor, int keys_left) {
   settle(s);
   if (kShort) {
     const int column = Lane().column();
@@ -156,17 +167,27 @@ __device__ float2 weigh(float (&s)[64], Rows& rows, float factor, int keys_left)
       if (8 * (i / 4) + column + i % 2 >= keys_left) s[i] = -kInfinity;
     }
   }
-  float again[2];
+  float most[2];
+  bool grows = false;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float most = rows.largest[h];
+    most[h] = rows.largest[h];
 #pragma unroll
-    for (int j = 0; j < 16; ++j) most = fmaxf(most, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
-    most = fmaxf(most, __shfl_xor_sync(~0U, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(~0U, most, 2));
-    again[h] = exp2_of((rows.largest[h] - most) * factor);
-    rows.largest[h] = most;
-    const float shift = most * factor;
+    for (int j = 0; j < 16; ++j) {
+      most[h] = fmaxf(most[h], fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
+    }
+    most[h] = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 1));
+    most[h] = fmaxf(most[h], __shfl_xor_sync(~0U, most[h], 2));
+    grows = grows || (most[h] - rows.largest[h]) * factor > kSlack;
+  }
+  Again again;
+  again.changes = __any_sync(~0U, grows);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float largest = again.changes ? most[h] : rows.largest[h];
+    again.factor[h] = exp2_of((rows.largest[h] - largest) * factor);
+    rows.largest[h] = largest;
+    const float shift = largest * factor;
     float sum = 0.0F;
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
@@ -177,9 +198,9 @@ __device__ float2 weigh(float (&s)[64], Rows& rows, float factor, int keys_left)
         sum += x;
       }
     }
-    rows.sum[h] = fmaf(rows.sum[h], again[h], sum);
+    rows.sum[h] = fmaf(rows.sum[h], again.factor[h], sum);
   }
-  return make_float2(again[0], again[1]);
+  return again;
 }
 
 template <bool kDropout>
@@ -224,6 +245,11 @@ struct Computer {
   Turns<kGroups> turns{group};
   Place<kStages> k{};
   Place<kStages> v{};
+  std::uint64_t q = describe(&shared.q[group]);
+  std::uint64_t first_k = describe(shared.k);
+
+  __device__ std::uint64_t k_of(int stage) const { return first_k + stage * kTiles * kNextTile; }
+  __device__ std::uint64_t v_of(int stage) const { return k_of(stage) + kFromKToV; }
 
   /// Takes part without rows of its own.
   __device__ void skip() {
@@ -249,7 +275,7 @@ struct Computer {
     wait(&shared.k_full[k.stage], k.round);
     turns.take();
     fence_products();
-    start_scores(s, shared.q[group], shared.k[k.stage]);
+    start_scores(s, q, k_of(k.stage));
     turns.pass();
     wait_products<0>();
     release(&shared.k_empty[k.stage]);
@@ -262,26 +288,28 @@ struct Computer {
       wait(&shared.k_full[k.stage], k.round);
       turns.take();
       fence_products();
-      start_scores(s, shared.q[group], shared.k[k.stage]);
-      start_sums(rows.y, p, shared.v[v.stage], step > 1);
+      start_scores(s, q, k_of(k.stage));
+      start_sums(rows.y, p, v_of(v.stage), step > 1);
       turns.pass();
       wait_products<1>();
       release(&shared.k_empty[k.stage]);
       k.next();
       if (step + 1 == job.steps) release(&shared.q_empty[group]);
-      const float2 again = weigh<kShort>(s, rows, job.factor, job.shape.keys - step * kKeys);
+      const Again again = weigh<kShort>(s, rows, job.factor, job.shape.keys - step * kKeys);
       wait_products<0>();
       settle(rows.y);
       release(&shared.v_empty[v.stage]);
       v.next();
+      if (again.changes) {
 #pragma unroll
-      for (int i = 0; i < 32; ++i) rows.y[i] *= i / 2 % 2 == 0 ? again.x : again.y;
+        for (int i = 0; i < 32; ++i) rows.y[i] *= again.factor[i / 2 % 2];
+      }
       wait(&shared.v_full[v.stage], v.round);
       pack_weights<kDropout>(p, s, shared.mask[v.stage][group]);
     }
     turns.take();
     fence_products();
-    start_sums(rows.y, p, shared.v[v.stage], job.steps > 1);
+    start_sums(rows.y, p, v_of(v.stage), job.steps > 1);
     turns.pass();
     wait_products<0>();
     settle(rows.y);

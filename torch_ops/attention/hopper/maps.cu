@@ -40,9 +40,21 @@ int processors_of(int device) {
   return known && major == kHopper && minor == 0 ? processors : 0;
 }
 
-bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens) {
+bool encode_map(CUtensorMap& map, void* data, int dimensions, const cuuint64_t* sizes,
+                const cuuint64_t* strides, const cuuint32_t* box) {
   static const Encode encode = find_encode();
   if (encode == nullptr) return false;
+  const cuuint32_t steps[4] = {1, 1, 1, 1};
+  const auto encoded = [&] {
+    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(dimensions), data,
+                  sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  };
+  return encoded() || (bind_context() && encoded());
+}
+
+bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens) {
   constexpr cuuint64_t kBytes = 2;
   // Where there is one of something, its stride says nothing, but must be one.
   const auto bytes = [](int count, std::int64_t stride) {
@@ -54,14 +66,7 @@ bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens) 
   const cuuint64_t strides[3] = {bytes(tokens, x.token), bytes(shape.heads, x.head),
                                  bytes(shape.batch, x.batch)};
   const cuuint32_t box[4] = {kHeadDim, kBlock, 1, 1};
-  const cuuint32_t steps[4] = {1, 1, 1, 1};
-  const auto encoded = [&] {
-    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data, sizes, strides, box, steps,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-  };
-  return encoded() || (bind_context() && encoded());
+  return encode_map(map, x.data, 4, sizes, strides, box);
 }
 
 }  // namespace rotary::torch::hopper

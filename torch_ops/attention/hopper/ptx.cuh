@@ -56,6 +56,21 @@ __device__ inline void wait(std::uint64_t* barrier, int parity) {
       : "memory");
 }
 
+/// Whether wait() would return at once.
+__device__ inline bool is_done(std::uint64_t* barrier, int parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(done)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
 /// Barrier `which` of a block's 16, for two warpgroups: one waits, the other does not.
 __device__ inline void meet(int which) {
   asm volatile("bar.sync %0, 256;" ::"r"(which) : "memory");

@@ -16,6 +16,8 @@
 namespace rotary::torch::hopper {
 
 constexpr int kTileBytes = kBlock * kRowBytes;
+/// From a tile's descriptor to that of the next.
+constexpr int kNextTile = kTileBytes >> 4;
 constexpr int kBlockWords = 128;  // of a mask
 constexpr int kMaskBytes = kBlockWords * 4;
 constexpr int kWarpsPerGroup = 4;
@@ -141,6 +143,10 @@ constexpr int kCopierRegisters = 24;
 template <int kGroups>
 constexpr int kComputerRegisters = kGroups == 3 ? 160 : 240;
 
+/// A map of boxes of a tensor of at most four dimensions, the innermost first, whose elements of 16
+/// bits lie side by side there; strides, in bytes, from the next one on. False where CUDA refuses.
+bool encode_map(CUtensorMap& map, void* data, int dimensions, const cuuint64_t* sizes,
+                const cuuint64_t* strides, const cuuint32_t* box);
 /// A map of x's tiles; false where CUDA refuses.
 bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens);
 
