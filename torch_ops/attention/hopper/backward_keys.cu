@@ -20,27 +20,19 @@ namespace {
 
 constexpr int kGroups = 2;
 constexpr int kStages = 6;
-constexpr int kThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kProducts = kHeadDim / 16;  // to a tile
 
-struct Job {
+struct Job : Work {
   CUtensorMap q;
   CUtensorMap k;
   CUtensorMap v;
   CUtensorMap grad;
-  Shape shape;
   Heads dk;
   Heads dv;
   const float* lse;
   const float* delta;
-  const std::uint32_t* mask;
-  float factor;  // of exponents
   float dk_scale;
   float dv_scale;
-  int query_blocks;
-  int key_blocks;
-  int items_per_head;
-  int items;
 };
 
 struct Sums {
@@ -114,16 +106,15 @@ struct Copier {
   }
 
   __device__ void run() {
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), round ^= 1) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this](const Item& item) {
       const int head = item.head % job.shape.heads;
       const int batch = item.head / job.shape.heads;
       copy_rows(item, head, batch);
       for (int step = 0; step < job.query_blocks; ++step, place.next()) {
         copy_queries(item, step, head, batch);
       }
-    }
+      round ^= 1;
+    });
   }
 };
 
@@ -346,9 +337,7 @@ struct Computer {
 
   __device__ void run() {
     int round = 0;
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), round ^= 1) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this, &round](const Item& item) {
       const int key = item.row + group * kBlock;
       wait(&shared.rows_full[group], round);
       if (key < job.shape.keys) {
@@ -356,22 +345,16 @@ struct Computer {
       } else {
         skip();
       }
-    }
+      round ^= 1;
+    });
     turns.end();
   }
 };
 
 template <bool kDropout>
-__global__ void __launch_bounds__(kThreads, 1) backward_keys(const __grid_constant__ Job job) {
-  auto& shared = prepare<Shared>();
-  const int group = warpgroup();
-  if (group == 0) {
-    give_registers<kCopierRegisters>();
-    if (threadIdx.x == 0) Copier{job, shared}.run();
-  } else {
-    take_registers<kComputerRegisters<kGroups>>();
-    Computer<kDropout>{job, shared, group - 1}.run();
-  }
+__global__ void __launch_bounds__(kThreads<kGroups>, 1)
+    backward_keys(const __grid_constant__ Job job) {
+  share_work<kGroups, Shared, Copier, Computer<kDropout>>(job);
 }
 
 }  // namespace
@@ -386,21 +369,15 @@ int launch_backward_keys(const Backward& from, void* stream) {
       !make_map(job.grad, from.grad, shape, shape.queries)) {
     return static_cast<int>(cudaErrorInvalidValue);
   }
-  job.shape = shape;
+  job.set(forward, forward.mask.by_keys, blocks_of(shape.keys), kGroups);
   job.dk = from.dk;
   job.dv = from.dv;
   job.lse = forward.lse;
   job.delta = from.delta;
-  job.mask = forward.mask.by_keys;
-  job.factor = forward.scale * kLog2E;
   job.dk_scale = forward.scale * forward.kept_scale;
   job.dv_scale = forward.kept_scale;
-  job.query_blocks = blocks_of(shape.queries);
-  job.key_blocks = blocks_of(shape.keys);
-  job.items_per_head = (job.key_blocks + kGroups - 1) / kGroups;
-  job.items = shape.batch * shape.heads * job.items_per_head;
   const auto kernel = job.mask != nullptr ? backward_keys<true> : backward_keys<false>;
-  return launch<Shared>(kernel, job, kThreads, forward.processors, stream);
+  return launch<Shared>(kernel, job, kThreads<kGroups>, forward.processors, stream);
 }
 
 }  // namespace rotary::torch::hopper

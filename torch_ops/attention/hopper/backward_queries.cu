@@ -16,27 +16,19 @@ namespace {
 constexpr int kGroups = 3;
 constexpr int kStages = 4;
 constexpr int kRowBuffers = 2;
-constexpr int kThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kProducts = kHeadDim / 16;  // to a tile
 
-struct Job {
+struct Job : Work {
   CUtensorMap q;
   CUtensorMap k;
   CUtensorMap v;
   CUtensorMap y;
   CUtensorMap grad;
-  Shape shape;
   Heads dq;
   const float* lse;
   float* delta;
-  const std::uint32_t* mask;
-  float factor;  // of exponents
   float kept_scale;
   float dq_scale;
-  int query_blocks;
-  int key_blocks;
-  int items_per_head;
-  int items;
 };
 
 struct Shared {
@@ -102,16 +94,15 @@ struct Copier {
   }
 
   __device__ void run() {
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), rows.next()) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this](const Item& item) {
       const int head = item.head % job.shape.heads;
       const int batch = item.head / job.shape.heads;
       copy_rows(item, head, batch);
       for (int step = 0; step < job.key_blocks; ++step, place.next()) {
         copy_keys(item, step, head, batch);
       }
-    }
+      rows.next();
+    });
   }
 };
 
@@ -292,9 +283,7 @@ struct Computer {
   }
 
   __device__ void run() {
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), rows_at.next()) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this](const Item& item) {
       const int query = item.row + group * kBlock;
       wait(&shared.rows_full[rows_at.stage][group], rows_at.round);
       if (query < job.shape.queries) {
@@ -303,22 +292,16 @@ struct Computer {
         skip();
       }
       release(&shared.rows_empty[rows_at.stage][group]);
-    }
+      rows_at.next();
+    });
     turns.end();
   }
 };
 
 template <bool kDropout, bool kShort>
-__global__ void __launch_bounds__(kThreads, 1) backward_queries(const __grid_constant__ Job job) {
-  auto& shared = prepare<Shared>();
-  const int group = warpgroup();
-  if (group == 0) {
-    give_registers<kCopierRegisters>();
-    if (threadIdx.x == 0) Copier{job, shared}.run();
-  } else {
-    take_registers<kComputerRegisters<kGroups>>();
-    Computer<kDropout, kShort>{job, shared, group - 1}.run();
-  }
+__global__ void __launch_bounds__(kThreads<kGroups>, 1)
+    backward_queries(const __grid_constant__ Job job) {
+  share_work<kGroups, Shared, Copier, Computer<kDropout, kShort>>(job);
 }
 
 }  // namespace
@@ -334,24 +317,18 @@ int launch_backward_queries(const Backward& from, void* stream) {
       !make_map(job.grad, from.grad, shape, shape.queries)) {
     return static_cast<int>(cudaErrorInvalidValue);
   }
-  job.shape = shape;
+  job.set(forward, forward.mask.by_queries, blocks_of(shape.queries), kGroups);
   job.dq = from.dq;
   job.lse = forward.lse;
   job.delta = from.delta;
-  job.mask = forward.mask.by_queries;
-  job.factor = forward.scale * kLog2E;
   job.kept_scale = forward.kept_scale;
   job.dq_scale = forward.scale * forward.kept_scale;
-  job.query_blocks = blocks_of(shape.queries);
-  job.key_blocks = blocks_of(shape.keys);
-  job.items_per_head = (job.query_blocks + kGroups - 1) / kGroups;
-  job.items = shape.batch * shape.heads * job.items_per_head;
   const bool is_short = shape.keys % kBlock != 0;
   const auto kernel =
       job.mask != nullptr
           ? (is_short ? backward_queries<true, true> : backward_queries<true, false>)
           : (is_short ? backward_queries<false, true> : backward_queries<false, false>);
-  return launch<Shared>(kernel, job, kThreads, forward.processors, stream);
+  return launch<Shared>(kernel, job, kThreads<kGroups>, forward.processors, stream);
 }
 
 }  // namespace rotary::torch::hopper

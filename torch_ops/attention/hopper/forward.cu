@@ -13,25 +13,17 @@ namespace {
 
 constexpr int kGroups = 3;
 constexpr int kStages = 3;
-constexpr int kThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kKeys = 128;
 constexpr int kTiles = kKeys / kBlock;  // a step
 
-struct Job {
+struct Job : Work {
   CUtensorMap q;
   CUtensorMap k;
   CUtensorMap v;
-  Shape shape;
   Heads y;
   float* lse;
-  const std::uint32_t* mask;
-  float factor;  // of exponents
   float kept_scale;
-  int query_blocks;
-  int key_blocks;
   int steps;
-  int items_per_head;
-  int items;
 };
 
 struct Shared {
@@ -107,9 +99,7 @@ struct Copier {
   }
 
   __device__ void run() {
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), round ^= 1) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this](const Item& item) {
       const int head = item.head % job.shape.heads;
       const int batch = item.head / job.shape.heads;
       for (int step = 0; step < job.steps; ++step, place.next()) {
@@ -117,7 +107,8 @@ struct Copier {
         if (step == 0) copy_queries(item, head, batch);
         copy_values(item, step, head, batch);
       }
-    }
+      round ^= 1;
+    });
   }
 };
 
@@ -320,9 +311,7 @@ struct Computer {
 
   __device__ void run() {
     int round = 0;
-    for (int index = static_cast<int>(blockIdx.x); index < job.items;
-         index += static_cast<int>(gridDim.x), round ^= 1) {
-      const Item item(index, job.items_per_head, kGroups);
+    for_items<kGroups>(job, [this, &round](const Item& item) {
       const int query = item.row + group * kBlock;
       wait(&shared.q_full[group], round);
       if (query < job.shape.queries) {
@@ -330,22 +319,15 @@ struct Computer {
       } else {
         skip();
       }
-    }
+      round ^= 1;
+    });
     turns.end();
   }
 };
 
 template <bool kDropout, bool kShort>
-__global__ void __launch_bounds__(kThreads, 1) forward(const __grid_constant__ Job job) {
-  auto& shared = prepare<Shared>();
-  const int group = warpgroup();
-  if (group == 0) {
-    give_registers<kCopierRegisters>();
-    if (threadIdx.x == 0) Copier{job, shared}.run();
-  } else {
-    take_registers<kComputerRegisters<kGroups>>();
-    Computer<kDropout, kShort>{job, shared, group - 1}.run();
-  }
+__global__ void __launch_bounds__(kThreads<kGroups>, 1) forward(const __grid_constant__ Job job) {
+  share_work<kGroups, Shared, Copier, Computer<kDropout, kShort>>(job);
 }
 
 }  // namespace
@@ -357,22 +339,16 @@ int launch_forward(const Forward& from, void* stream) {
       !make_map(job.k, from.k, shape, shape.keys) || !make_map(job.v, from.v, shape, shape.keys)) {
     return static_cast<int>(cudaErrorInvalidValue);
   }
-  job.shape = shape;
+  job.set(from, from.mask.by_queries, blocks_of(shape.queries), kGroups);
   job.y = from.y;
   job.lse = from.lse;
-  job.mask = from.mask.by_queries;
-  job.factor = from.scale * kLog2E;
   job.kept_scale = from.kept_scale;
-  job.query_blocks = blocks_of(shape.queries);
-  job.key_blocks = blocks_of(shape.keys);
   job.steps = (shape.keys + kKeys - 1) / kKeys;
-  job.items_per_head = (job.query_blocks + kGroups - 1) / kGroups;
-  job.items = shape.batch * shape.heads * job.items_per_head;
   const bool is_short = shape.keys % kKeys != 0;
   const auto kernel = job.mask != nullptr
                           ? (is_short ? forward<true, true> : forward<true, false>)
                           : (is_short ? forward<false, true> : forward<false, false>);
-  return launch<Shared>(kernel, job, kThreads, from.processors, stream);
+  return launch<Shared>(kernel, job, kThreads<kGroups>, from.processors, stream);
 }
 
 }  // namespace rotary::torch::hopper

@@ -113,17 +113,48 @@ __device__ inline void store_tile(const float (&x)[32], const float (&scale)[2],
   }
 }
 
-/// A piece of work: one head's rows from `row` on, 64 for each warpgroup.
+/// What a kernel is to do, beside its tensors.
+struct Work {
+  Shape shape;
+  const std::uint32_t* mask;
+  float factor;  // of exponents
+  int query_blocks;
+  int key_blocks;
+  int items_per_head;
+  int items;
+
+  /// `rows`: blocks that warpgroups have, of queries or keys, one each.
+  void set(const Forward& from, const std::uint32_t* kept, int rows, int groups) {
+    shape = from.shape;
+    mask = kept;
+    factor = from.scale * kLog2E;
+    query_blocks = blocks_of(shape.queries);
+    key_blocks = blocks_of(shape.keys);
+    items_per_head = (rows + groups - 1) / groups;
+    items = shape.batch * shape.heads * items_per_head;
+  }
+};
+
+/// A piece of it: one head's rows from `row` on, 64 for each warpgroup.
 struct Item {
   int head;  // of all in the batch
   int row;
 
-  __device__ Item(int index, int items_per_head, int groups)
-      : head(index / items_per_head), row(index % items_per_head * groups * kBlock) {}
+  __device__ Item(const Work& work, int index, int groups)
+      : head(index / work.items_per_head), row(index % work.items_per_head * groups * kBlock) {}
   __device__ std::int64_t place(const Heads& x, int heads) const {
     return head / heads * x.batch + head % heads * x.head;
   }
 };
+
+/// Those of a block of threads, one after the other.
+template <int kGroups, typename Do>
+__device__ void for_items(const Work& work, const Do& each) {
+  for (int index = static_cast<int>(blockIdx.x); index < work.items;
+       index += static_cast<int>(gridDim.x)) {
+    each(Item(work, index, kGroups));
+  }
+}
 
 /// Shared memory, once its barriers are there.
 template <typename Shared>
@@ -138,10 +169,27 @@ __device__ Shared& prepare() {
   return shared;
 }
 
+/// With one warpgroup that copies.
+template <int kGroups>
+constexpr int kThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kCopierRegisters = 24;
 /// Of a warpgroup that computes, beside one that copies.
 template <int kGroups>
 constexpr int kComputerRegisters = kGroups == 3 ? 160 : 240;
+
+/// The first warpgroup copies, the others compute.
+template <int kGroups, typename Shared, typename Copier, typename Computer, typename Job>
+__device__ void share_work(const Job& job) {
+  auto& shared = prepare<Shared>();
+  const int group = warpgroup();
+  if (group == 0) {
+    give_registers<kCopierRegisters>();
+    if (threadIdx.x == 0) Copier{job, shared}.run();
+  } else {
+    take_registers<kComputerRegisters<kGroups>>();
+    Computer{job, shared, group - 1}.run();
+  }
+}
 
 /// A map of boxes of a tensor of at most four dimensions, the innermost first, whose elements of 16
 /// bits lie side by side there; strides, in bytes, from the next one on. False where CUDA refuses.
