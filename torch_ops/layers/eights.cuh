@@ -46,6 +46,20 @@ __device__ Eight widen_all(const Raw<T>& raw) {
   return x;
 }
 
+/// A bfloat16 is the upper half of a float: one instruction each, of the word that has two.
+template <>
+__device__ inline Eight widen_all(const Raw<__nv_bfloat16>& raw) {
+  static_assert(Raw<__nv_bfloat16>::kParts == 1);
+  const auto& words = reinterpret_cast<const Pack<unsigned, kDrawn / 2>&>(raw.part[0]);
+  Eight x;
+#pragma unroll
+  for (int i = 0; i < kDrawn; i += 2) {
+    x.at[i] = __uint_as_float(words.at[i / 2] << 16);
+    x.at[i + 1] = __uint_as_float(words.at[i / 2] & 0xffff0000U);
+  }
+  return x;
+}
+
 template <typename T>
 __device__ Eight load_eight(const T* from) {
   return widen_all(load_raw(from));

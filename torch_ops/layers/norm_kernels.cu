@@ -90,9 +90,8 @@ __device__ void multiply_row(const Row<kSteps>& by, Row<kSteps>& row) {
 
 /// What dropout multiplies eight elements by. Each number is compared where it is the upper half of
 /// a word: what lies below it makes no difference.
-__device__ Eight factors(const AddNorm& job, std::int64_t place) {
-  const Draw numbers =
-      draw(static_cast<std::uint64_t>(*job.seed), static_cast<std::uint64_t>(place) / kDrawn);
+__device__ Eight factors(const AddNorm& job, std::uint64_t seed, std::int64_t place) {
+  const Draw numbers = draw(seed, static_cast<std::uint64_t>(place) / kDrawn);
   const std::uint32_t least = job.dropout.threshold << 16;  // 0 where all are dropped
   const float scale = job.dropout.threshold < kDrawSteps ? job.dropout.scale : 0.0F;
   Eight all;
@@ -102,6 +101,9 @@ __device__ Eight factors(const AddNorm& job, std::int64_t place) {
     all.at[i] = (i % 2 == 0 ? word << 16 : word) >= least ? scale : 0.0F;
   }
   return all;
+}
+__device__ std::uint64_t seed_of(const AddNorm& job) {
+  return job.seed == nullptr ? 0 : static_cast<std::uint64_t>(*job.seed);
 }
 __device__ bool drops_sum(const AddNorm& job) { return job.seed != nullptr && !job.drops_result; }
 __device__ bool drops_result(const AddNorm& job) { return job.seed != nullptr && job.drops_result; }
@@ -115,28 +117,29 @@ __device__ float row_sum(const Row<kSteps>& row) {
 
 /// before + dropout(x + bias) for the eight from `place` on.
 template <typename T>
-__device__ Eight load_sum(const AddNorm& job, std::int64_t place, int column) {
+__device__ Eight load_sum(const AddNorm& job, std::uint64_t seed, std::int64_t place, int column) {
   Eight v = load_eight(static_cast<const T*>(job.x) + place);
   if (job.bias != nullptr) add(load_eight(job.bias + column), v);
-  if (drops_sum(job)) multiply(factors(job, place), v);
+  if (drops_sum(job)) multiply(factors(job, seed, place), v);
   if (job.before != nullptr) add(load_eight(static_cast<const T*>(job.before) + place), v);
   return v;
 }
 
 /// A warp has a row.
 template <typename T, int kSteps>
-__global__ void __launch_bounds__(kThreads, kSteps > 3 ? 6 : 9)
+__global__ void __launch_bounds__(kThreads, kSteps > 3 ? 6 : 8)
     add_norm(const __grid_constant__ AddNorm job) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t row = row_of(job.rows);
   if (row < 0) return;
   const int width = job.width;
   const std::int64_t place = place_of(row, width, lane);
+  const std::uint64_t seed = seed_of(job);
   Row<kSteps> v{};
 #pragma unroll
   for (int j = 0; j < kSteps; ++j) {
     if (!has_column<kSteps>(j, lane, width)) continue;
-    v.at[j] = load_sum<T>(job, place + kStride * j, kDrawn * lane + kStride * j);
+    v.at[j] = load_sum<T>(job, seed, place + kStride * j, kDrawn * lane + kStride * j);
   }
   const float count = static_cast<float>(width);
   const float mean = row_sum(v) / count;
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, kSteps > 3 ? 6 : 9)
     Eight y;
 #pragma unroll
     for (int i = 0; i < kDrawn; ++i) y.at[i] = v.at[j].at[i] * rstd * weight.at[i] + shift.at[i];
-    if (drops_result(job)) multiply(factors(job, place + kStride * j), y);
+    if (drops_result(job)) multiply(factors(job, seed, place + kStride * j), y);
     store_eight(static_cast<T*>(job.y) + place + kStride * j, y);
   }
   if (lane == 0) {
@@ -237,14 +240,15 @@ __device__ Norm norm_of(const AddNorm& job, std::int64_t row) {
 /// With n = (v - mean) rstd and g = grad weight, over a row:
 ///   dv = rstd (g - mean(g) - n mean(g n)),  dbefore = dv,  dx = dv where x was kept.
 template <typename T, int kSteps>
-__device__ void go_back(const AddNormBackward& job, std::int64_t row, const Norm& norm, int turn,
-                        int lane, const Slots<T, kSteps>& slots, Sums<kSteps>& sums) {
+__device__ void go_back(const AddNormBackward& job, std::int64_t row, const Norm& norm,
+                        std::uint64_t seed, int turn, int lane, const Slots<T, kSteps>& slots,
+                        Sums<kSteps>& sums) {
   const AddNorm& f = job.forward;
   const std::int64_t place = place_of(row, f.width, lane);
   Row<kSteps> factor;
   if (f.seed != nullptr) {
 #pragma unroll
-    for (int j = 0; j < kSteps; ++j) factor.at[j] = factors(f, place + kStride * j);
+    for (int j = 0; j < kSteps; ++j) factor.at[j] = factors(f, seed, place + kStride * j);
   }
   Row<kSteps> n = slots.read(turn, kX);
   if (f.bias != nullptr) add_row(load_parameter<kSteps>(f.bias, lane, f.width), n);
@@ -315,6 +319,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t step = std::int64_t{gridDim.x} * kWarps;
+  const std::uint64_t seed = seed_of(job.forward);
   std::int64_t row = row_of(job.forward.rows);
   Sums<kSteps> sums;
   if (!has_column<kSteps>(kSteps - 1, lane, job.forward.width)) slots.clear_last_step();
@@ -325,7 +330,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const Norm norm = next;
     next = norm_of(job.forward, row - step);
     __pipeline_wait_prior(1);
-    go_back<T, kSteps>(job, row, norm, turn, lane, slots, sums);
+    go_back<T, kSteps>(job, row, norm, seed, turn, lane, slots, sums);
   }
   __pipeline_wait_prior(0);
   __syncthreads();  // from here on the memory is for the sums

@@ -29,6 +29,16 @@ struct Draw {
   }
 };
 
+ROTARY_HOST_DEVICE inline std::uint64_t wide_product(std::uint32_t x, std::uint32_t y) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t product;  // nvcc adds a 0 to the high half of what C++ says
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(x), "r"(y));
+  return product;
+#else
+  return std::uint64_t{x} * y;
+#endif
+}
+
 ROTARY_HOST_DEVICE inline Draw draw(std::uint64_t seed, std::uint64_t counter) {
   std::uint32_t key[2] = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   Draw x{{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0, 0}};
@@ -36,8 +46,8 @@ ROTARY_HOST_DEVICE inline Draw draw(std::uint64_t seed, std::uint64_t counter) {
 #pragma unroll
 #endif
   for (int round = 0; round < 7; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * x.word[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * x.word[2];
+    const std::uint64_t a = wide_product(x.word[0], 0xD2511F53);
+    const std::uint64_t b = wide_product(x.word[2], 0xCD9E8D57);
     x = {{static_cast<std::uint32_t>(b >> 32) ^ x.word[1] ^ key[0], static_cast<std::uint32_t>(b),
           static_cast<std::uint32_t>(a >> 32) ^ x.word[3] ^ key[1], static_cast<std::uint32_t>(a)}};
     key[0] += 0x9E3779B9;
