@@ -92,6 +92,7 @@ StepEngine::StepEngine(ModelImpl& model, const TrainOptions& options, RanksPtr r
   norms_ = at::zeros({static_cast<std::int64_t>(fresh_.size())}, parameters_.values().options());
   bad_norms_ = at::zeros_like(norms_);
   norm_ = at::zeros({1}, norms_.options());
+  divisor_ = at::ones({1}, norms_.options());
   bad_ = at::zeros({1}, norms_.options());
   bad_step_ = at::zeros({1}, doubles);
   if (ranks_) ranks_->broadcast(parameters_.values(), 0);
@@ -213,18 +214,15 @@ void StepEngine::update(std::int64_t step, double learning_rate, bool vote) {
   finish_gradients();
   reduce();
   norms_ = part_norms_.of(parameters_.gradients());
-  const at::Tensor labels = step_sums_.narrow(0, 1, 1).clamp_min(1).to(at::kFloat);
-  norms_.div_(labels);
-  norm_ = at::norm(norms_).view({1});
-  const at::Tensor bad_now =
-      at::isfinite(norm_).logical_and_(at::isfinite(step_sums_.narrow(0, 0, 1))).logical_not_();
-  const at::Tensor first = bad_now.logical_and(bad_.eq(0));
-  bad_step_ = at::where(first, static_cast<double>(step), bad_step_);
-  bad_norms_ = at::where(first, norms_, bad_norms_);
-  bad_ = at::where(first, 1.0, bad_).to(at::kFloat);
-  const at::Tensor divisor =
-      clip_norm_ > 0.0 ? labels * (norm_ / clip_norm_).clamp_min(1.0) : labels;
-  optimizer_.step(learning_rate, divisor, bad_);
+  torch::judge_step({.sums = step_sums_,
+                     .norms = norms_,
+                     .norm = norm_,
+                     .divisor = divisor_,
+                     .bad = bad_,
+                     .bad_step = bad_step_,
+                     .bad_norms = bad_norms_},
+                    step, clip_norm_);
+  optimizer_.step(learning_rate, divisor_, bad_);
   if (sharded_) {
     ranks_->gather_parts(parameters_.values());
     if (parameters_.narrow()) parameters_.narrow()->copy_(parameters_.values());

@@ -100,8 +100,10 @@ class StepEngine {
   /// [parameters]
   at::Tensor norms_;
   at::Tensor bad_norms_;
-  /// [1]: norm of the gradient; 1 once a step was not finite; which step that was.
+  /// [1]: norm of the gradient; what that is divided by; 1 once a step was not finite; which step
+  /// that was.
   at::Tensor norm_;
+  at::Tensor divisor_;
   at::Tensor bad_;
   at::Tensor bad_step_;
 };

@@ -10,6 +10,7 @@
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -98,6 +99,53 @@ TEST(PartNorms, AreThoseOfThePartsAlone) {
           flat.narrow(0, parts[i].offset, parts[i].size).to(at::kDouble).norm().item<double>();
       EXPECT_NEAR(norms[static_cast<std::int64_t>(i)].item<double>(), wanted, 1e-6 * wanted) << i;
     }
+  }
+}
+
+TEST(JudgeStep, ClipsAndRemembersTheFirstBadStep) {
+  for (const at::Device device : devices()) {
+    const at::TensorOptions here(device);
+    const torch::StepVerdict verdict{.sums = at::zeros({3}, here.dtype(at::kDouble)),
+                                     .norms = at::zeros({300}, here),
+                                     .norm = at::zeros({1}, here),
+                                     .divisor = at::zeros({1}, here),
+                                     .bad = at::zeros({1}, here),
+                                     .bad_step = at::zeros({1}, here.dtype(at::kDouble)),
+                                     .bad_norms = at::zeros({300}, here)};
+    const at::Tensor norms = at::linspace(0.0, 29.9, 300, here);
+    const double all = norms.to(at::kDouble).norm().item<double>() / 4.0;  // a label
+    const auto judge = [&](std::int64_t step, double loss, float first_norm, double clip) {
+      verdict.sums.copy_(at::tensor({loss, 4.0, 0.0}, at::kDouble));
+      verdict.norms.copy_(norms);
+      verdict.norms[0] = first_norm;
+      torch::judge_step(verdict, step, clip);
+    };
+    judge(5, 2.0, 0.0F, 0.0);
+    EXPECT_LE(difference(verdict.norms, norms / 4), 1e-6);
+    EXPECT_NEAR(verdict.norm.item<double>(), all, 1e-6 * all);
+    EXPECT_EQ(verdict.divisor.item<float>(), 4.0F);
+    judge(6, 2.0, 0.0F, 2 * all);
+    EXPECT_EQ(verdict.divisor.item<float>(), 4.0F) << "below the norm to clip to";
+    judge(7, 2.0, 0.0F, all / 2);
+    EXPECT_NEAR(verdict.divisor.item<double>(), 8.0, 1e-5);
+    EXPECT_EQ(verdict.bad.item<float>(), 0.0F);
+    judge(8, std::nan(""), 0.0F, 1.0);
+    EXPECT_EQ(verdict.bad.item<float>(), 1.0F);
+    EXPECT_EQ(verdict.bad_step.item<double>(), 8.0);
+    EXPECT_LE(difference(verdict.bad_norms, norms / 4), 1e-6);
+    judge(9, 2.0, INFINITY, 1.0);
+    EXPECT_EQ(verdict.bad_step.item<double>(), 8.0) << "the first";
+    EXPECT_LE(difference(verdict.bad_norms, norms / 4), 1e-6);
+    verdict.bad.zero_();
+    judge(10, 2.0, INFINITY, 1.0);
+    EXPECT_EQ(verdict.bad_step.item<double>(), 10.0);
+    EXPECT_TRUE(std::isinf(verdict.bad_norms[0].item<float>()));
+    EXPECT_THAT(thrown([&] {
+                  torch::StepVerdict wrong = verdict;
+                  wrong.bad_norms = at::zeros({299}, here);
+                  torch::judge_step(wrong, 1, 1.0);
+                }),
+                testing::HasSubstr("[judge_step] bad_norms must be [300]"));
   }
 }
 

@@ -143,8 +143,24 @@ at::Tensor norms_on_device(const at::Tensor& flat, const at::Tensor& chunks,
   return norms;
 }
 
+void judge_on_device(const StepVerdict& verdict, std::int64_t step, double clip_norm) {
+  const at::OptionalDeviceGuard guard(verdict.norms.device());
+  const cuda::Verdict job{.sums = verdict.sums.const_data_ptr<double>(),
+                          .norms = verdict.norms.mutable_data_ptr<float>(),
+                          .norm = verdict.norm.mutable_data_ptr<float>(),
+                          .divisor = verdict.divisor.mutable_data_ptr<float>(),
+                          .bad = verdict.bad.mutable_data_ptr<float>(),
+                          .bad_step = verdict.bad_step.mutable_data_ptr<double>(),
+                          .bad_norms = verdict.bad_norms.mutable_data_ptr<float>(),
+                          .parts = verdict.norms.size(0),
+                          .step = step,
+                          .clip_norm = static_cast<float>(clip_norm)};
+  check_step("judge_step", cuda::launch_judge(job, stream_of(verdict.norms).handle));
+}
+
 #else
 
+void judge_on_device(const StepVerdict&, std::int64_t, double) {}
 void gather_on_device(const at::Tensor&, const std::vector<Piece>&, bool) {}
 void add_rows_on_device(const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t) {}
 void adamw_on_device(const AdamWState&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
@@ -234,6 +250,38 @@ at::Tensor PartNorms::of(const at::Tensor& flat) const {
   std::vector<at::Tensor> views;
   for (const Part& part : parts_) views.push_back(flat.narrow(0, part.offset, part.size));
   return at::stack(at::_foreach_norm(views));
+}
+
+void judge_step(const StepVerdict& verdict, std::int64_t step, double clip_norm) {
+  const at::NoGradGuard no_grad;
+  const auto check = [&](const char* which, const at::Tensor& x, std::int64_t size,
+                         at::ScalarType type) {
+    TORCH_CHECK_VALUE(x.dim() == 1 && x.size(0) == size && x.scalar_type() == type &&
+                          x.is_contiguous() && x.device() == verdict.norms.device(),
+                      "[judge_step] ", which, " must be [", size, "] of ", type,
+                      " beside the norms");
+  };
+  TORCH_CHECK_VALUE(verdict.norms.dim() == 1, "[judge_step] norms must be [parts]");
+  const std::int64_t parts = verdict.norms.size(0);
+  check("sums", verdict.sums, 3, at::kDouble);
+  check("norms", verdict.norms, parts, at::kFloat);
+  check("norm", verdict.norm, 1, at::kFloat);
+  check("divisor", verdict.divisor, 1, at::kFloat);
+  check("bad", verdict.bad, 1, at::kFloat);
+  check("bad_step", verdict.bad_step, 1, at::kDouble);
+  check("bad_norms", verdict.bad_norms, parts, at::kFloat);
+  if (verdict.norms.is_cuda() && kHasStepKernels) return judge_on_device(verdict, step, clip_norm);
+  const at::Tensor labels = verdict.sums.narrow(0, 1, 1).clamp_min(1).to(at::kFloat);
+  verdict.norms.div_(labels);
+  verdict.norm.copy_(at::norm(verdict.norms));
+  const at::Tensor fine =
+      at::isfinite(verdict.norm).logical_and_(at::isfinite(verdict.sums.narrow(0, 0, 1)));
+  const at::Tensor first = fine.logical_not_().logical_and_(verdict.bad.eq(0));
+  verdict.bad_step.masked_fill_(first, static_cast<double>(step));
+  verdict.bad_norms.copy_(at::where(first, verdict.norms, verdict.bad_norms));
+  verdict.bad.masked_fill_(first, 1.0);
+  verdict.divisor.copy_(clip_norm > 0.0 ? labels * (verdict.norm / clip_norm).clamp_min_(1.0)
+                                        : labels);
 }
 
 void adamw_(const AdamWState& state, const at::Tensor& gradients, const at::Tensor& divisor,

@@ -50,6 +50,21 @@ int launch_square_sums(const float* flat, const std::int64_t* chunks, float* sum
 int launch_norms(const float* sums, const std::int64_t* first_chunks, float* norms,
                  std::int64_t num_parts, void* stream);
 
+/// As StepVerdict of torch_optimizer.h has them.
+struct Verdict {
+  const double* sums = nullptr;
+  float* norms = nullptr;  // [parts]
+  float* norm = nullptr;
+  float* divisor = nullptr;
+  float* bad = nullptr;
+  double* bad_step = nullptr;
+  float* bad_norms = nullptr;  // [parts]
+  std::int64_t parts = 0;
+  std::int64_t step = 0;
+  float clip_norm = 0.0F;
+};
+int launch_judge(const Verdict& job, void* stream);
+
 struct AdamWJob {
   float* values = nullptr;  // [size], as the next four
   float* first = nullptr;

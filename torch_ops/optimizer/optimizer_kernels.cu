@@ -196,6 +196,31 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(sqrt(sum));
 }
 
+/// One block.
+__global__ void __launch_bounds__(kThreads) judge(const __grid_constant__ Verdict job) {
+  __shared__ bool is_first;
+  const auto labels = static_cast<float>(fmax(job.sums[1], 1.0));
+  double squares = 0.0;
+  for (std::int64_t p = threadIdx.x; p < job.parts; p += kThreads) {
+    job.norms[p] /= labels;
+    squares += static_cast<double>(job.norms[p]) * job.norms[p];
+  }
+  squares = block_sum(squares);
+  if (threadIdx.x == 0) {
+    const auto norm = static_cast<float>(sqrt(squares));
+    is_first = !(isfinite(norm) && isfinite(job.sums[0])) && *job.bad == 0.0F;
+    *job.norm = norm;
+    *job.divisor = job.clip_norm > 0.0F ? labels * fmaxf(norm / job.clip_norm, 1.0F) : labels;
+    if (is_first) {
+      *job.bad = 1.0F;
+      *job.bad_step = static_cast<double>(job.step);
+    }
+  }
+  __syncthreads();
+  if (!is_first) return;
+  for (std::int64_t p = threadIdx.x; p < job.parts; p += kThreads) job.bad_norms[p] = job.norms[p];
+}
+
 // ---- AdamW --------------------------------------------------------------------------------------
 
 __global__ void count_step(const __grid_constant__ AdamWJob job) {
@@ -289,6 +314,11 @@ int launch_norms(const float* sums, const std::int64_t* first_chunks, float* nor
                  std::int64_t num_parts, void* stream) {
   norms_of_parts<<<static_cast<unsigned>(num_parts), kThreads, 0,
                    static_cast<cudaStream_t>(stream)>>>(sums, first_chunks, norms);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int launch_judge(const Verdict& job, void* stream) {
+  judge<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(job);
   return static_cast<int>(cudaGetLastError());
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What a training step does to parameters that lie end to end in one tensor, [size] of float32:
-/// gradients into one tensor like it, their norms, and AdamW. On CUDA a launch or two each, without
+/// gradients into one tensor like it, their norms, what they say, and AdamW. On CUDA a launch or two each, without
 /// a wait, at the speed of memory; elsewhere in PyTorch's terms. The same numbers in every run.
 ///
 ///   rotary::torch::gather_pieces(gradients, {{.from = dw}, {.from = db, .offset = 4096}});
@@ -52,6 +52,25 @@ class PartNorms {
   at::Tensor chunks_;        // [chunks, 2], int64: first element and end
   at::Tensor first_chunks_;  // [parts + 1], int64
 };
+
+/// How a step went, where its gradients are.
+struct StepVerdict {
+  /// [3], float64: the sum of the losses, the number of labels, and something else.
+  at::Tensor sums{};
+  /// [parts], float32: of the gradients of that sum; become those of the mean.
+  at::Tensor norms{};
+  /// [1], float32, of which both are written: the norm of all, and what gradients are to be divided
+  /// by, which is the number of labels, or more where the norm is beyond the one to clip to.
+  at::Tensor norm{};
+  at::Tensor divisor{};
+  /// [1], float32: 1 from the first step on whose loss or norm was not finite. That step, [1] of
+  /// float64, and its norms, [parts].
+  at::Tensor bad{};
+  at::Tensor bad_step{};
+  at::Tensor bad_norms{};
+};
+/// `clip_norm` 0: gradients are not clipped.
+void judge_step(const StepVerdict& verdict, std::int64_t step, double clip_norm);
 
 /// What AdamW changes.
 struct AdamWState {
