@@ -121,40 +121,64 @@ std::int64_t turn_near(Way way, D d, const Slices<typename Turn::Storage>& a,
   return i;
 }
 
-/// Columns of one head from element i on; the table comes from memory.
-template <class Turn, class Way, class D, std::size_t... kColumns>
-HWY_INLINE void turn_head(Way& way, D d, const Row<typename Turn::T>& row, std::int64_t i,
-                          const typename Turn::Storage* in, typename Turn::Storage* out,
-                          std::int64_t pairs, std::index_sequence<kColumns...> /*columns*/) {
+/// kCount columns of some heads from element i on, kPlaces of them in all; the table comes from
+/// memory, once for all these heads.
+template <class Turn, std::size_t kCount, class Way, class D, std::size_t... kPlaces>
+HWY_INLINE void turn_heads(Way& way, D d, const Slices<typename Turn::Storage>& a,
+                           const Row<typename Turn::T>& row, std::int64_t i,
+                           const typename Turn::Storage* in, typename Turn::Storage* out,
+                           std::index_sequence<kPlaces...> /*places*/) {
   using V = hn::Vec<D>;
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
+  const auto column = [i, width](std::size_t place) HWY_ATTR {
+    return i + static_cast<std::int64_t>(place % kCount) * width;
+  };
+  const auto head = [](std::size_t place) { return static_cast<std::int64_t>(place / kCount); };
   const typename Turn::template Data<V> data[] = {
-      Turn::load(d, in + i + static_cast<std::int64_t>(kColumns) * width, pairs)...};
-  const typename Turn::template Data<V> turned[] = {Turn::turn(
-      d, Turn::table(d, row, i + static_cast<std::int64_t>(kColumns) * width), data[kColumns])...};
-  store_columns<Turn>(way, d, turned, out + i, pairs, std::index_sequence<kColumns...>());
+      Turn::load(d, in + head(kPlaces) * a.in_stride + column(kPlaces), a.pairs)...};
+  const typename Turn::template Data<V> turned[] = {
+      Turn::turn(d, Turn::table(d, row, column(kPlaces)), data[kPlaces])...};
+  for (std::size_t first = 0; first < sizeof...(kPlaces); first += kCount) {
+    store_columns<Turn>(way, d, turned + first, out + head(first) * a.out_stride + i, a.pairs,
+                        std::make_index_sequence<kCount>());
+  }
 }
 
-/// The same as turn_near, head after head: whole lines of memory are used before the next.
-template <class Turn, Ahead kAhead, class Way, class D>
+/// The same as turn_near, kHeads heads after the other: whole lines of memory are used before the
+/// next.
+template <class Turn, std::size_t kHeads, Ahead kAhead, class Way, class D>
 std::int64_t turn_far(Way way, D d, const Slices<typename Turn::Storage>& a,
                       const Row<typename Turn::T>& row, std::int64_t begin, std::int64_t end) {
+  constexpr auto kStep = static_cast<std::int64_t>(kHeads);
   const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t stop = begin + (end - begin) / width * width;
   const auto* in = a.in;
   auto* out = a.out;
-  for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
+  std::int64_t h = 0;
+  for (; h + kStep <= a.heads; h += kStep, in += kStep * a.in_stride, out += kStep * a.out_stride) {
     prefetch<kAhead>(in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
     std::int64_t i = begin;
     for (; i + 4 * width <= stop; i += 4 * width) {
-      turn_head<Turn>(way, d, row, i, in, out, a.pairs, std::make_index_sequence<4>());
+      turn_heads<Turn, 4>(way, d, a, row, i, in, out, std::make_index_sequence<4 * kHeads>());
     }
     for (; i < stop; i += width) {
-      turn_head<Turn>(way, d, row, i, in, out, a.pairs, std::make_index_sequence<1>());
+      turn_heads<Turn, 1>(way, d, a, row, i, in, out, std::make_index_sequence<kHeads>());
     }
+  }
+  if constexpr (kHeads > 1) {
+    Slices<typename Turn::Storage> rest = a;
+    rest.in = in;
+    rest.out = out;
+    rest.heads = a.heads - h;
+    turn_far<Turn, 1, kAhead>(way, d, rest, row, begin, end);
   }
   return stop;
 }
+
+/// Heads that share loads of the table: these limit what NEON's small vectors do, unless elements
+/// are converted.
+template <class Turn>
+inline constexpr std::size_t kHeadsTogether = HWY_ARCH_X86 || Turn::kColumn > 1 ? 1 : 2;
 
 /// What is left from element i on, one pair after the other; pairs lie `distance` apart.
 template <class E, Pairing kPairing>
@@ -191,7 +215,7 @@ void turn_same(const Heads& heads, const Row<typename Turn::T>& row) {
     if (kAhead == Ahead::kNothing || end <= 4 * width) {
       i = turn_near<Turn, 4, kAhead>(Way(), full, a, row, i, end);
     } else {
-      i = turn_far<Turn, kAhead>(Way(), full, a, row, i, end);
+      i = turn_far<Turn, kHeadsTogether<Turn>, kAhead>(Way(), full, a, row, i, end);
     }
     if constexpr (kMaxLanes<FullTag<T>> > kMaxLanes<BlockTag<T>>) {
       i = turn_near<Turn, 1, Ahead::kNothing>(Cached(), BlockTag<T>(), a, row, i, end);
