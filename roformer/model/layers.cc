@@ -314,8 +314,9 @@ Twice LayerImpl::forward_fused(const Twice& x, torch::EncodingImpl& encoding, co
   const at::Tensor asking = pass.read ? x.second.index_select(1, *pass.read) : x.second;
   const at::Tensor seen = self_->forward_fused(x.first, asking, narrow, encoding, pass);
   const Twice y = attention_output_->finish(at::linear(seen, narrow[own]), asking, seed(0));
-  const at::Tensor h = torch::bias_gelu(at::linear(y.first, narrow[own + 1]), intermediate_->bias);
-  return output_->finish(at::linear(h, narrow[own + 2]), y.second, seed(1));
+  const at::Tensor z =
+      torch::feed_forward(y.first, narrow[own + 1], intermediate_->bias, narrow[own + 2]);
+  return output_->finish(z, y.second, seed(1));
 }
 
 EncoderImpl::EncoderImpl(const Config& config)

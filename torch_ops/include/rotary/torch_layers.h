@@ -3,8 +3,7 @@
 
 /// What stands between the products of matrices in a Transformer, each read once and written once.
 ///
-///   at::Tensor h = rotary::torch::bias_gelu(at::linear(x, w1), b1);
-///   auto [y, y_again] = rotary::torch::add_norm(at::linear(h, w2), x,
+///   auto [y, y_again] = rotary::torch::add_norm(rotary::torch::feed_forward(x, w1, b1, w2), x,
 ///                                               {.bias = b2, .weight = gain, .shift = shift});
 ///
 /// Tensors are [.., width] of float32, bfloat16 or float16, without gaps; parameters and their
@@ -53,6 +52,12 @@ std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
 
 /// gelu(x + bias), with the error function (to 1e-7).
 at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
+
+/// gelu(x inner^T + bias) outer^T: x [.., width], inner [columns, width], outer [.., columns] of its
+/// type, bias [columns] of float32. On Hopper, in bfloat16 with widths of multiples of 64, GELU is
+/// part of the products' kernels, forward and backward; elsewhere it is bias_gelu() between them.
+at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& inner, const at::Tensor& bias,
+                        const at::Tensor& outer);
 
 /// The mean of -log softmax(logits)[label] over rows: logits [rows, classes], labels [rows] of
 /// int64, each a class; NaN where one is not. `bias` [classes], float32, is what was added to the
