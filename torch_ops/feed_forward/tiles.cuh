@@ -7,8 +7,11 @@
 // run, the other finishes its tile. Two blocks make a cluster, which has the tiles of y that lie
 // one under the other: each copies half of their tile of b, to both.
 //
-// On an H200 products alone run at the tensor cores' peak, and what that leaves of the power sets
-// the clock. Instructions that finish a tile are not free beside them: few per number count.
+// Products alone run at the tensor cores' peak: on an H200, 9,700 cycles a tile of depth 768, at a
+// clock that its power limits. Finishing a tile is hidden as long as that takes no longer, and
+// beside products other instructions run at a third of their speed, in however many warps: a
+// multiplication of each number is hidden, GELU with its slope takes 14,400 cycles. So GELU is
+// computed once, and few instructions a number are worth more than many at once.
 #pragma once
 
 #include "attention/hopper/tiles.cuh"
