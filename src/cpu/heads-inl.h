@@ -212,7 +212,9 @@ void turn_same(const Heads& heads, const Row<typename Turn::T>& row) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(full));
     const std::int64_t width = Turn::kColumn * lanes;
     const std::int64_t end = Turn::end(a.pairs);
-    if (kAhead == Ahead::kNothing || end <= 4 * width) {
+    if constexpr (!kHasVectors) {
+      i = turn_near<Turn, 1, Ahead::kNothing>(Cached(), full, a, row, i, end);
+    } else if (kAhead == Ahead::kNothing || end <= 4 * width) {
       i = turn_near<Turn, 4, kAhead>(Way(), full, a, row, i, end);
     } else {
       i = turn_far<Turn, kHeadsTogether<Turn>, kAhead>(Way(), full, a, row, i, end);
@@ -238,7 +240,7 @@ void turn_whole(const Heads& heads, const Row<typename Turn::T>& row) {
 template <class Turn, class Way, Pairing kPairing, Ahead kAhead>
 TurnHeads<typename Turn::T> choose_whole(std::int64_t pairs) {
   using Full = FullTag<typename Turn::T>;
-  if constexpr (kHasBlocks) {
+  if constexpr (kHasVectors) {
     const auto width = Turn::kColumn * static_cast<std::int64_t>(hn::Lanes(Full()));
     const std::int64_t end = Turn::end(pairs);
     if (end == width) return turn_whole<Turn, Way, 1, kAhead>;

@@ -36,6 +36,14 @@ inline constexpr bool kHasBlocks = false;
 inline constexpr bool kHasBlocks = true;  // vectors of at least 16 bytes
 #endif
 
+/// Emulated vectors gain nothing from code for each number of columns, which takes twice as long to
+/// compile as all the rest.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+inline constexpr bool kHasVectors = false;
+#else
+inline constexpr bool kHasVectors = true;
+#endif
+
 /// Whole vectors; blocks of 16 bytes, in which lanes can be interleaved freely; single lanes.
 template <typename T>
 using FullTag = hn::ScalableTag<T>;
