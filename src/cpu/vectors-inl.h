@@ -98,8 +98,8 @@ HWY_INLINE uint16x8_t round_to_bfloat16(float32x4_t v) {
 }
 
 // float16 as floats, the lower four and the upper four: -0 + 1 v, which is exact and keeps the sign
-// of zero. Converting is one instruction, but one that keeps two of a Neoverse-V1's four pipes busy,
-// and always the same two.
+// of zero. Converting is one instruction, but one that only two of a Neoverse-V1's four pipes do,
+// and only every other cycle.
 inline constexpr std::uint16_t kFloat16One = 0x3c00;
 
 HWY_INLINE float32x4_t widen_low(uint16x8_t v) {
