@@ -43,9 +43,9 @@ struct AddNormOptions {
   DropoutOf dropout_of = DropoutOf::kInput;
 };
 
-/// layer_norm(before + dropout(x + bias)), or dropout(layer_norm(before + x + bias)); `before` or 0;
-/// twice: the gradients of the two are added by the kernel that needs their sum. Where both a layer
-/// and the next sum use the result, each takes one.
+/// layer_norm(before + dropout(x + bias)), or dropout(layer_norm(before + x + bias)), where no
+/// `before` is 0; twice: the gradients of the two are added by the kernel that needs their sum.
+/// Where both a layer and the next sum use the result, each takes one.
 std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
                                            const std::optional<at::Tensor>& before,
                                            const AddNormOptions& options);
@@ -53,9 +53,9 @@ std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
 /// gelu(x + bias), with the error function (to 1e-7).
 at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
 
-/// gelu(x inner^T + bias) outer^T: x [.., width], inner [columns, width], outer [.., columns] of its
-/// type, bias [columns] of float32. On Hopper, in bfloat16 with widths of multiples of 64, GELU is
-/// part of the products' kernels, forward and backward; elsewhere it is bias_gelu() between them.
+/// gelu(x inner^T + bias) outer^T: x [.., width], inner [columns, width], outer [.., columns] of
+/// its type, bias [columns] of float32. On Hopper, in bfloat16 with widths of multiples of 64, GELU
+/// is part of the products' kernels, forward and backward; elsewhere bias_gelu() lies between them.
 at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& inner, const at::Tensor& bias,
                         const at::Tensor& outer);
 

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What a training step does to parameters that lie end to end in one tensor, [size] of float32:
-/// gradients into one tensor like it, their norms, what they say, and AdamW. On CUDA a launch or two each, without
-/// a wait, at the speed of memory; elsewhere in PyTorch's terms. The same numbers in every run.
+/// gradients into one tensor like it, their norms, what they say, and AdamW. On CUDA a launch or
+/// two each, without a wait, at the speed of memory; elsewhere in PyTorch's terms. The same numbers
+/// in every run.
 ///
 ///   rotary::torch::gather_pieces(gradients, {{.from = dw}, {.from = db, .offset = 4096}});
 ///   at::Tensor norms = rotary::torch::PartNorms(parts, gradients.device()).of(gradients);
