@@ -41,20 +41,30 @@ struct Shared {
   }
 };
 
-/// By one thread, for all tiles of the block.
-__device__ void copy_slope(const Job& job, Shared& shared) {
-  Place<kSlots> place;
-  for (int index = first_item(); index < job.matrices.items; index += next_item()) {
-    const Item item(job.matrices, index);
-    for (int part = 0; part < kParts; ++part, place.next()) {
-      std::uint64_t* full = &shared.full[place.stage];
-      wait(&shared.empty[place.stage], place.round ^ 1);
-      arrive_expecting(full, kPartBytes);
-      copy_box(shared.slots[place.stage], job.slope, full, item.column + part / 2 * kPartColumns,
-               item.row + part % 2 * kPartRows);
+/// Two threads copy, for all tiles of the block: operands, and the slope.
+struct Copier {
+  const Job& job;
+  Shared& shared;
+
+  __device__ void copy_slope() const {
+    Place<kSlots> place;
+    for (int index = first_item(); index < job.matrices.items; index += next_item()) {
+      const Item item(job.matrices, index);
+      for (int part = 0; part < kParts; ++part, place.next()) {
+        std::uint64_t* full = &shared.full[place.stage];
+        wait(&shared.empty[place.stage], place.round ^ 1);
+        arrive_expecting(full, kPartBytes);
+        copy_box(shared.slots[place.stage], job.slope, full, item.column + part / 2 * kPartColumns,
+                 item.row + part % 2 * kPartRows);
+      }
     }
   }
-}
+
+  __device__ void run() const {
+    if (threadIdx.x == 0) copy_operands<true>(job.matrices, shared.ring, shared.barriers);
+    if (threadIdx.x == 32) copy_slope();
+  }
+};
 
 /// Turns a warp's rows of the slope into those of dx; adds these to the sums.
 __device__ void multiply_rows(const float* y, unsigned char* slot, float (&sums)[kSums]) {
@@ -171,18 +181,7 @@ struct Computer {
 };
 
 __global__ void __launch_bounds__(kThreads, 1) feed_backward(const __grid_constant__ Job job) {
-  auto& shared = prepare<Shared>();
-  meet_cluster();
-  const int group = warpgroup() - 1;
-  if (group < 0) {
-    give_registers<kCopierRegisters>();
-    if (threadIdx.x == 0) copy_operands<true>(job.matrices, shared.ring, shared.barriers);
-    if (threadIdx.x == 32) copy_slope(job, shared);
-  } else {
-    take_registers<kComputerRegisters<kComputers>>();
-    Computer{job, shared, group}.run();
-  }
-  meet_cluster();  // the other block may still write here
+  share_tiles<Shared, Copier, Computer>(job);
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <tuple>
 #include <vector>
 
-#include "attention/hopper/hopper.h"
 #include "feed_forward/checks.h"
 #include "feed_forward/feed_forward.h"
 #include "feed_forward/products_cuda.h"
+#include "hopper/processors.h"
 #include "layers/layers_cuda.h"
 #include "rotation/kernel_calls.h"
 

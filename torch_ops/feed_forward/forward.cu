@@ -108,18 +108,17 @@ struct Computer {
   }
 };
 
-__global__ void __launch_bounds__(kThreads, 1) feed_forward(const __grid_constant__ Job job) {
-  auto& shared = prepare<Shared>();
-  meet_cluster();
-  const int group = warpgroup() - 1;
-  if (group < 0) {
-    give_registers<kCopierRegisters>();
+struct Copier {
+  const Job& job;
+  Shared& shared;
+
+  __device__ void run() const {
     if (threadIdx.x == 0) copy_operands<false>(job.matrices, shared.ring, shared.barriers);
-  } else {
-    take_registers<kComputerRegisters<kComputers>>();
-    Computer{job, shared, group}.run();
   }
-  meet_cluster();  // the other block may still write here
+};
+
+__global__ void __launch_bounds__(kThreads, 1) feed_forward(const __grid_constant__ Job job) {
+  share_tiles<Shared, Copier, Computer>(job);
 }
 
 }  // namespace

@@ -14,8 +14,9 @@
 // computed once, and few instructions a number are worth more than many at once.
 #pragma once
 
-#include "attention/hopper/tiles.cuh"
-#include "feed_forward/clusters.cuh"
+#include "hopper/clusters.cuh"
+#include "hopper/maps.h"
+#include "hopper/warpgroups.cuh"
 
 namespace rotary::torch::products {
 
@@ -195,6 +196,24 @@ __device__ void compute_tiles(const Matrices& of, Ring& ring, RingBarriers& barr
 __device__ inline bool has_last_turn(const Matrices& of, int group) {
   const int tiles = (of.items - first_item() + next_item() - 1) / next_item();
   return tiles % kComputers == group;
+}
+
+// ---- The kernels --------------------------------------------------------------------------------
+
+/// As share_work(), in a cluster.
+template <typename Shared, typename Copier, typename Computer, typename Job>
+__device__ void share_tiles(const Job& job) {
+  auto& shared = prepare<Shared>();
+  meet_cluster();
+  const int group = warpgroup() - 1;
+  if (group < 0) {
+    give_registers<kCopierRegisters>();
+    Copier{job, shared}.run();
+  } else {
+    take_registers<kComputerRegisters<kComputers>>();
+    Computer{job, shared, group}.run();
+  }
+  meet_cluster();  // the other block may still write here
 }
 
 // ---- Launching ----------------------------------------------------------------------------------

@@ -282,7 +282,7 @@ struct Computer {
   }
 
   __device__ void compute(const Item& item, int key) {
-    const int thread_word = Lane().word();
+    const int thread_word = word_of(Lane());
     Rows rows;
     rows.load(shared.k[group], shared.v[group]);
     release(&shared.rows_empty[group]);

@@ -234,7 +234,7 @@ struct Computer {
   }
 
   __device__ void compute(const Item& item, int query) {
-    const int thread_word = Lane().word();
+    const int thread_word = word_of(Lane());
     Rows rows;
     load_rows(rows, job, shared.q[rows_at.stage][group], shared.y[rows_at.stage][group],
               shared.grad[rows_at.stage][group],

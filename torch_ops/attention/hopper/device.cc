@@ -16,6 +16,7 @@
 #include "attention/hopper/attention.h"
 #include "attention/hopper/checks.h"
 #include "attention/hopper/masks.h"
+#include "hopper/processors.h"
 #include "rotation/kernel_calls.h"
 
 namespace rotary::torch {

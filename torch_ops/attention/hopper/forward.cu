@@ -199,7 +199,7 @@ __device__ void pack_weights(std::uint32_t (&p)[32], const float (&s)[64],
                              const std::uint32_t (&mask)[kTiles][kBlockWords]) {
   std::uint32_t words[kTiles] = {};
 #pragma unroll
-  for (int i = 0; kDropout && i < kTiles; ++i) words[i] = mask[i][Lane().word()];
+  for (int i = 0; kDropout && i < kTiles; ++i) words[i] = mask[i][word_of(Lane())];
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
     p[i] = pack(s[2 * i], s[2 * i + 1]);

@@ -15,9 +15,6 @@ constexpr int kHeadDim = 64;
 constexpr int kBlock = 64;
 constexpr int blocks_of(int tokens) { return (tokens + kBlock - 1) / kBlock; }
 
-/// Of a device that the kernels are for; 0 for others.
-int processors_of(int device);
-
 struct Shape {
   int batch = 0;
   int heads = 0;

@@ -1,11 +1,11 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What Hopper's products of large matrices need beside attention/hopper/ptx.cuh: clusters, boxes of
+// What Hopper's products of large matrices need beside hopper/ptx.cuh: clusters, boxes of
 // matrices copied both ways, and wider products.
 #pragma once
 
-#include "attention/hopper/ptx.cuh"
+#include "hopper/ptx.cuh"
 
 namespace rotary::torch::hopper {
 
@@ -78,7 +78,7 @@ __device__ inline void meet_group(int which) {
   asm volatile("bar.sync %0, 128;" ::"r"(which) : "memory");
 }
 
-// 16 by 16 numbers of a warp, of which a thread has pairs: see Lane in attention/hopper/tiles.cuh.
+// 16 by 16 numbers of a warp, of which a thread has pairs: see Lane in hopper/warpgroups.cuh.
 
 /// Where a thread's row of a square lies, in 16 rows of 128 bytes in the swizzle.
 struct Square {

@@ -1,7 +1,10 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "attention/hopper/tiles.cuh"
+// What is asked of CUDA's runtime and of its driver.
+
+#include "hopper/maps.h"
+#include "hopper/processors.h"
 
 namespace rotary::torch::hopper {
 namespace {
@@ -52,21 +55,6 @@ bool encode_map(CUtensorMap& map, void* data, int dimensions, const cuuint64_t* 
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
   };
   return encoded() || (bind_context() && encoded());
-}
-
-bool make_map(CUtensorMap& map, const Heads& x, const Shape& shape, int tokens) {
-  constexpr cuuint64_t kBytes = 2;
-  // Where there is one of something, its stride says nothing, but must be one.
-  const auto bytes = [](int count, std::int64_t stride) {
-    return count > 1 ? static_cast<cuuint64_t>(stride) * kBytes : cuuint64_t{kHeadDim} * kBytes;
-  };
-  const cuuint64_t sizes[4] = {kHeadDim, static_cast<cuuint64_t>(tokens),
-                               static_cast<cuuint64_t>(shape.heads),
-                               static_cast<cuuint64_t>(shape.batch)};
-  const cuuint64_t strides[3] = {bytes(tokens, x.token), bytes(shape.heads, x.head),
-                                 bytes(shape.batch, x.batch)};
-  const cuuint32_t box[4] = {kHeadDim, kBlock, 1, 1};
-  return encode_map(map, x.data, 4, sizes, strides, box);
 }
 
 }  // namespace rotary::torch::hopper
