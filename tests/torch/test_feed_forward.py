@@ -121,6 +121,48 @@ def test_no_rows(device: str) -> None:
     assert not inner.any() and not bias.any() and not outer.any()
 
 
+@pytest.mark.parametrize("wanted", ["x", "inner", "bias", "outer"])
+def test_one_gradient_alone(device: str, wanted: str) -> None:
+    """In memory of any order, from a gradient that is one number seen everywhere."""
+    names = ["x", "inner", "bias", "outer"]
+    inputs = [t.detach() for t in inputs_of((2, 70), 64, 128, torch.bfloat16, device)]
+    inputs = [t if t.dim() == 1 else t.mT.contiguous().mT for t in inputs]
+    one = inputs[names.index(wanted)].requires_grad_()
+    (found,) = torch.autograd.grad(OPS.feed_forward(*inputs)[0].sum(), one)
+    (exact,) = torch.autograd.grad(formula(*inputs)[0].sum(), one)
+    assert apart(found, exact.double()) < 0.75 * ROUNDING[torch.bfloat16]
+
+
+def test_one_row(device: str) -> None:
+    rows = inputs_of((1,), 64, 128, torch.bfloat16, device)
+    alone = [rows[0][0].detach().requires_grad_(), *rows[1:]]
+    for a, b in zip(
+        torch.autograd.grad(OPS.feed_forward(*rows)[0].sum(), rows),
+        torch.autograd.grad(OPS.feed_forward(*alone)[0].sum(), alone),
+        strict=True,
+    ):
+        assert torch.equal(a.flatten(), b.flatten())
+
+
+def test_autocast_leaves_types_alone(device: str) -> None:
+    inputs = inputs_of((3,), 64, 128, torch.bfloat16, device)
+    y = OPS.feed_forward(*inputs)[0]
+    wanted = [y, *torch.autograd.grad(y.sum(), inputs)]
+    with torch.autocast(device, dtype=torch.float16):
+        y = OPS.feed_forward(*inputs)[0]
+        found = [y, *torch.autograd.grad(y.sum(), inputs)]
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+
+
+def test_a_second_derivative_is_refused(device: str) -> None:
+    inputs = inputs_of((3,), 64, 128, torch.bfloat16, device)
+    y = OPS.feed_forward(*inputs)[0]
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        torch.autograd.grad(y.sum(), inputs, create_graph=True)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -129,8 +171,9 @@ def test_no_rows(device: str) -> None:
         ({"outer": torch.zeros(4, 8, dtype=torch.half)}, "weights must be of x's type"),
         ({"bias": torch.zeros(9)}, r"bias must be \[8\] of float32"),
         ({"x": torch.zeros(3, 4, dtype=torch.double)}, "float32, bfloat16 or float16"),
+        ({"bias": torch.zeros(8, device="meta")}, "must be where x is, on cpu"),
     ],
-    ids=["inner", "outer", "type", "bias", "double"],
+    ids=["inner", "outer", "type", "bias", "double", "device"],
 )
 def test_refusals(changed: dict[str, Tensor], message: str) -> None:
     arguments = {
@@ -144,4 +187,11 @@ def test_refusals(changed: dict[str, Tensor], message: str) -> None:
 
 
 def test_opcheck(device: str) -> None:
-    torch.library.opcheck(OPS.feed_forward, inputs_of((2, 3), 64, 128, torch.bfloat16, device))
+    inputs = inputs_of((2, 3), 64, 128, torch.bfloat16, device)
+    torch.library.opcheck(OPS.feed_forward, inputs)
+    y, _, slope = (t.detach() for t in OPS.feed_forward(*inputs))
+    torch.library.opcheck(OPS.feed_forward_backward, (y, inputs[3].detach(), slope))
+    with pytest.raises(ValueError, match="gradient must be"):
+        OPS.feed_forward_backward(y.half(), inputs[3], slope)
+    with pytest.raises(ValueError, match="slope must be"):
+        OPS.feed_forward_backward(y, inputs[3], slope[:1])

@@ -221,6 +221,19 @@ def test_opcheck(device: str) -> None:
     torch.library.opcheck(OPS.cross_entropy, (logits, labels, bias))
 
 
+def test_second_derivatives_are_refused(device: str) -> None:
+    x = torch.randn(4, 16, device=device, requires_grad=True)
+    w = torch.ones(16, device=device)
+    labels = torch.zeros(4, dtype=torch.long, device=device)
+    for y in (
+        OPS.bias_gelu(x, w),
+        OPS.add_norm(x, None, None, w, w, None, 0.0, 1e-5)[0],
+        OPS.cross_entropy(x, labels)[0],
+    ):
+        with pytest.raises(NotImplementedError, match="no second derivative"):
+            torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
 def test_rows_without_elements(device: str) -> None:
     x = torch.randn(0, 16, device=device, requires_grad=True)
     bias, weight, shift = parameters(16, device)

@@ -15,6 +15,7 @@
 #include "feed_forward/feed_forward.h"
 #include "feed_forward/products_cuda.h"
 #include "hopper/processors.h"
+#include "layers/aligned.h"
 #include "layers/layers_cuda.h"
 #include "rotation/kernel_calls.h"
 
@@ -31,18 +32,12 @@ constexpr std::int64_t kWidthStep = 64;  // of what widths are multiples
 
 void check_launched(int error) { TORCH_CHECK(error == 0, "[feed_forward] CUDA error ", error); }
 
-/// Without gaps, from an address that is a multiple of 16.
-at::Tensor in_one_piece(const at::Tensor& x) {
-  const at::Tensor y = x.contiguous();
-  return reinterpret_cast<std::uintptr_t>(y.const_data_ptr()) % 16 == 0 ? y : y.clone();
-}
-
 int processors_for(const at::Tensor& x) { return hopper::processors_of(x.device().index()); }
 
 bool has_kernel(const at::Tensor& x, const at::Tensor& inner, const at::Tensor& outer) {
-  return x.scalar_type() == at::kBFloat16 && inner.size(0) % kWidthStep == 0 &&
-         inner.size(1) % kWidthStep == 0 && outer.size(0) % kWidthStep == 0 &&
-         processors_for(x) > 0;
+  const auto fits = [](std::int64_t width) { return width > 0 && width % kWidthStep == 0; };
+  return x.scalar_type() == at::kBFloat16 && fits(inner.size(0)) && fits(inner.size(1)) &&
+         fits(outer.size(0)) && processors_for(x) > 0;
 }
 
 int rows_of(const at::Tensor& x) {
@@ -66,9 +61,9 @@ Three feed_forward_cuda(const at::Tensor& x_, const at::Tensor& inner_, const at
                     "compute capability 9.0, got ",
                     x_.scalar_type(), " with weights ", inner_.sizes(), " and ", outer.sizes());
   const at::OptionalDeviceGuard guard(x_.device());
-  const at::Tensor x = in_one_piece(x_);
-  const at::Tensor inner = in_one_piece(inner_);
-  const at::Tensor bias = in_one_piece(bias_);
+  const at::Tensor x = aligned(x_);
+  const at::Tensor inner = aligned(inner_);
+  const at::Tensor bias = aligned(bias_);
   const at::Tensor h = at::empty(with_width(x, inner.size(0)), x.options());
   const at::Tensor slope = at::empty_like(h, h.options().dtype(slope_type(x.scalar_type())));
   const products::Forward job{.a = x.const_data_ptr(),
@@ -86,10 +81,11 @@ Three feed_forward_cuda(const at::Tensor& x_, const at::Tensor& inner_, const at
 
 Two feed_forward_backward_cuda(const at::Tensor& grad_, const at::Tensor& outer_,
                                const at::Tensor& slope_) {
+  check_feed_forward_backward(grad_, outer_, slope_);
   const at::OptionalDeviceGuard guard(grad_.device());
-  const at::Tensor grad = in_one_piece(grad_);
-  const at::Tensor outer = in_one_piece(outer_);
-  const at::Tensor slope = in_one_piece(slope_);
+  const at::Tensor grad = aligned(grad_);
+  const at::Tensor outer = aligned(outer_);
+  const at::Tensor slope = aligned(slope_);
   const std::int64_t width = outer.size(1);
   const at::Tensor d = at::empty(with_width(grad, width), grad.options());
   const auto wide = grad.options().dtype(at::kFloat);

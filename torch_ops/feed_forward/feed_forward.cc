@@ -43,8 +43,9 @@ Three feed_forward_cpu(const at::Tensor& x, const at::Tensor& inner, const at::T
 /// Gradients of x inner^T and of the bias.
 Two feed_forward_backward_cpu(const at::Tensor& grad, const at::Tensor& outer,
                               const at::Tensor& slope) {
+  check_feed_forward_backward(grad, outer, slope);
   const at::Tensor d = at::matmul(grad.to(at::kFloat), outer.to(at::kFloat)) * slope.to(at::kFloat);
-  return {d.to(grad.scalar_type()), d.flatten(0, -2).sum(0)};
+  return {d.to(grad.scalar_type()), d.reshape({-1, outer.size(1)}).sum(0)};
 }
 
 // ---- Shapes -------------------------------------------------------------------------------------
@@ -65,7 +66,8 @@ Three feed_forward_meta(const at::Tensor& x, const at::Tensor& inner, const at::
 }
 
 Two feed_forward_backward_meta(const at::Tensor& grad, const at::Tensor& outer,
-                               const at::Tensor& /*slope*/) {
+                               const at::Tensor& slope) {
+  check_feed_forward_backward(grad, outer, slope);
   return {beside(grad, outer.sym_size(1), grad.scalar_type()),
           at::empty_symint({outer.sym_size(1)}, grad.options().dtype(at::kFloat))};
 }
@@ -79,7 +81,7 @@ struct FeedForward : ::torch::autograd::Function<FeedForward> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const at::Tensor& inner, const at::Tensor& bias,
                                const at::Tensor& outer) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const AsTheyAre inside;
     static const auto handle =
         find_operator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                             const at::Tensor&)>("rotary::feed_forward");
@@ -93,6 +95,8 @@ struct FeedForward : ::torch::autograd::Function<FeedForward> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     variable_list results(4);
     if (!grads[0].defined()) return results;
+    refuse_second_derivative("feed_forward");
+    const AsTheyAre inside;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &inner = saved[1], &outer = saved[2];
     static const auto handle =

@@ -61,6 +61,7 @@ struct AddNormFunction : ::torch::autograd::Function<AddNormFunction> {
     variable_list results(9);
     const bool first = grads[0].defined();
     if (!first && !grads[1].defined()) return results;
+    refuse_second_derivative("add_norm");
     const variable_list saved = context->get_saved_variables();
     static const auto handle = find_operator<Five(
         const at::Tensor&, const OptionalTensor&, const at::Tensor&, const OptionalTensor&,
@@ -102,6 +103,7 @@ struct BiasGeluFunction : ::torch::autograd::Function<BiasGeluFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    refuse_second_derivative("bias_gelu");
     const variable_list saved = context->get_saved_variables();
     static const auto handle =
         find_operator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
@@ -131,6 +133,7 @@ struct CrossEntropyFunction : ::torch::autograd::Function<CrossEntropyFunction> 
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
+    refuse_second_derivative("mean_cross_entropy");
     const variable_list saved = context->get_saved_variables();
     static const auto handle =
         find_operator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,

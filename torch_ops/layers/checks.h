@@ -21,10 +21,11 @@ inline void check_layer(const char* name, const at::Tensor& x) {
 
 inline void check_parameter(const char* name, const char* which, const at::Tensor& p,
                             const at::Tensor& x) {
-  TORCH_CHECK_VALUE(
-      p.dim() == 1 && p.sym_size(0) == x.sym_size(-1) && p.scalar_type() == at::kFloat, "[", name,
-      "] ", which, " must be [", x.sym_size(-1), "] of float32, got ", p.sym_sizes(), " of ",
-      p.scalar_type());
+  TORCH_CHECK_VALUE(p.dim() == 1 && p.sym_size(0) == x.sym_size(-1) &&
+                        p.scalar_type() == at::kFloat && p.device() == x.device(),
+                    "[", name, "] ", which, " must be [", x.sym_size(-1), "] of float32 on ",
+                    x.device(), ", got ", p.sym_sizes(), " of ", p.scalar_type(), " on ",
+                    p.device());
 }
 
 inline void check_same(const char* name, const char* which, const at::Tensor& a,

@@ -13,6 +13,7 @@
 #include <limits>
 #include <tuple>
 
+#include "layers/aligned.h"
 #include "layers/checks.h"
 #include "layers/layers_cuda.h"
 #include "rotary/torch_layers.h"
@@ -30,15 +31,6 @@ cuda::LayerType layer_type(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat      ? cuda::LayerType::kFloat
          : x.scalar_type() == at::kBFloat16 ? cuda::LayerType::kBFloat16
                                             : cuda::LayerType::kFloat16;
-}
-
-/// Without gaps, from an address that is a multiple of 16.
-at::Tensor aligned(const at::Tensor& x) {
-  const at::Tensor y = x.contiguous();
-  return reinterpret_cast<std::uintptr_t>(y.const_data_ptr()) % 16 == 0 ? y : y.clone();
-}
-OptionalTensor aligned(const OptionalTensor& x) {
-  return x ? std::make_optional(aligned(*x)) : std::nullopt;
 }
 
 const float* floats(const OptionalTensor& x) { return x ? x->const_data_ptr<float>() : nullptr; }

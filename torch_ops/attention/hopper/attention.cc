@@ -186,7 +186,7 @@ struct FusedAttention : ::torch::autograd::Function<FusedAttention> {
   static variable_list forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v, const OptionalTensor& seed, double dropout,
                                double scale, bool learns) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const AsTheyAre inside;
     at::Tensor y;
     at::Tensor lse;
     at::Tensor mask;

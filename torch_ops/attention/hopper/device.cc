@@ -71,8 +71,22 @@ std::uint32_t* words_of(const at::Tensor& mask) {
                         : nullptr;
 }
 
+/// A mask of `rows` and `columns` that a caller gives.
+void check_mask(const at::Tensor& mask, const hopper::Shape& shape, int rows, int columns) {
+  const std::int64_t sizes[] = {shape.batch, shape.heads, hopper::blocks_of(rows),
+                                hopper::blocks_of(columns), kBlockWords};
+  TORCH_CHECK_VALUE(mask.is_cuda() && mask.scalar_type() == at::kInt && mask.is_contiguous() &&
+                        mask.sizes() == at::IntArrayRef(sizes),
+                    "[fused_attention] masks must be what fused_attention_keeping gave, got ",
+                    mask.sizes(), " of ", mask.scalar_type());
+}
+
 /// By queries and, if it is wanted, by keys.
 Two draw_masks(const hopper::Shape& shape, const at::Tensor& seed, double dropout, bool by_keys) {
+  constexpr std::int64_t kMostBlocks = std::numeric_limits<int>::max() / 16;
+  TORCH_CHECK_VALUE(
+      std::int64_t{hopper::blocks_of(shape.queries)} * hopper::blocks_of(shape.keys) <= kMostBlocks,
+      "[fused_attention] too many tokens for dropout: ", shape.queries, " and ", shape.keys);
   const at::Tensor one =
       empty_mask(shape.batch, shape.heads, shape.queries, shape.keys, seed.options());
   at::Tensor other;
@@ -174,6 +188,9 @@ Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q
   at::Tensor by_keys = kept_mask_by_keys.value_or(at::Tensor());
   if (drops(dropout) && !(mask.defined() && by_keys.defined())) {
     std::tie(mask, by_keys) = draw_masks(job.forward.shape, *seed, dropout, /*by_keys=*/true);
+  } else if (drops(dropout)) {
+    check_mask(mask, job.forward.shape, job.forward.shape.queries, job.forward.shape.keys);
+    check_mask(by_keys, job.forward.shape, job.forward.shape.keys, job.forward.shape.queries);
   }
   job.forward.mask = {.by_queries = words_of(mask), .by_keys = words_of(by_keys)};
   check_launch(hopper::launch_backward_queries(job, stream_of(q).handle));

@@ -7,8 +7,6 @@
 #include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 
-#include <tuple>
-
 #include "attention/hopper/hopper.h"
 
 namespace rotary::torch {
@@ -33,6 +31,7 @@ at::Tensor bits_of(const at::Tensor& mask, std::int64_t rows, std::int64_t colum
 /// than q, k, v and the result are in bfloat16, that is up to 2048 tokens of 64 numbers. Longer
 /// sequences draw them again, so that memory stays linear in their length.
 inline bool keeps_masks(const at::Tensor& q, const at::Tensor& k) {
+  if (q.dim() != 4 || k.dim() != 4) return false;  // refused soon
   constexpr int kBitsPerNumber = 16;
   const c10::SymInt numbers = (q.sym_size(2) + k.sym_size(2)) * 2 * q.sym_size(3);
   return q.sym_size(2) * k.sym_size(2) * 2 <= numbers * kBitsPerNumber;

@@ -54,8 +54,9 @@ std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
 at::Tensor bias_gelu(const at::Tensor& x, const at::Tensor& bias);
 
 /// gelu(x inner^T + bias) outer^T: x [.., width], inner [columns, width], outer [.., columns] of
-/// its type, bias [columns] of float32. On Hopper, in bfloat16 with widths of multiples of 64, GELU
-/// is part of the products' kernels, forward and backward; elsewhere bias_gelu() lies between them.
+/// its type, bias [columns] of float32. On Hopper, in bfloat16 with widths of multiples of 64 and
+/// 2048 rows or more, GELU is part of the products' kernels, forward and backward, and there is no
+/// second derivative; elsewhere bias_gelu() lies between them.
 at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& inner, const at::Tensor& bias,
                         const at::Tensor& outer);
 

@@ -56,7 +56,7 @@ class PartNorms {
 
 /// How a step went, where its gradients are.
 struct StepVerdict {
-  /// [3], float64: the sum of the losses, the number of labels, and something else.
+  /// [3], float64: the sum of the losses, the number of labels, and one that is not looked at.
   at::Tensor sums{};
   /// [parts], float32: of the gradients of that sum; become those of the mean.
   at::Tensor norms{};
