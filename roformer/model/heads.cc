@@ -84,16 +84,16 @@ class PredictionsImpl final : public ::torch::nn::Module {
       return {logits.detach(), cross_entropy(logits, labels)};
     }
     // The gradient of the bias is found with the one of the logits: no pass of its own.
-    const bool has_bias = bias_.defined();
-    const at::Tensor logits = decode(x, words, kept, has_bias ? bias_.detach() : bias_);
-    const auto bias = has_bias ? std::optional(bias_) : std::nullopt;
+    const bool apart = bias_.defined() && bias_.scalar_type() == at::kFloat;
+    const at::Tensor logits = decode(x, words, kept, apart ? bias_.detach() : bias_);
+    const auto bias = apart ? std::optional(bias_) : std::nullopt;
     return {logits.detach(), torch::mean_cross_entropy(logits, labels, bias)};
   }
 
  private:
   at::Tensor transform(const at::Tensor& hidden, const std::shared_ptr<NarrowWeights>& kept) {
     if (!dense_) return at::dropout(hidden, dropout_, is_training());
-    if (!fused_ || !is_narrow(hidden)) {
+    if (!fused_ || !is_narrow(hidden) || dense_->bias.scalar_type() != at::kFloat) {
       return norm_->forward(activate(dense(dense_, hidden, kept), activation_));
     }
     const at::ScalarType type = hidden.scalar_type();

@@ -91,10 +91,11 @@ NormImpl::NormImpl(std::int64_t size, const Config& config)
 }
 
 at::Tensor NormImpl::forward(const at::Tensor& x) const {
-  const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  const at::ScalarType type = at::promote_types(x.scalar_type(), at::kFloat);
+  const at::Tensor wide = x.to(type);
   const at::Tensor y = type_ == NormType::kRms
                            ? at::rms_norm(wide, {size_}, std::nullopt, eps_)
-                           : at::layer_norm(wide, {size_}, weight_, bias_, eps_);
+                           : at::layer_norm(wide, {size_}, weight_.to(type), bias_.to(type), eps_);
   return y.to(x.scalar_type());
 }
 

@@ -228,6 +228,12 @@ TEST(MaskedLm, FusedLayersToo) {
   }
 }
 
+TEST(MaskedLm, ParametersOf16BitsToo) {
+  const Model m = make(small(Task::kMaskedLm));
+  m->to(at::kBFloat16);
+  expect_same_at_labels(m, {}, 0.03, "bfloat16 parameters");
+}
+
 TEST(MaskedLm, TheLastLayerIsComputedWhereItIsRead) {
   const Model m = make(small(Task::kMaskedLm));
   EXPECT_EQ(m->forward(with_labels(LogitsAt::kLabels)).hidden.sizes(), at::IntArrayRef({5, 32}));
