@@ -48,22 +48,11 @@ struct Numbers {
         before(std::uint64_t{start.word[3]} << 32 | start.word[2]) {}
 
   ROTARY_HOST_DEVICE std::uint32_t next() {
-    const std::uint64_t state = product(static_cast<std::uint32_t>(last)) + before;
+    constexpr std::uint32_t kFactor = 4294883355U;
+    const std::uint64_t state = wide_product(static_cast<std::uint32_t>(last), kFactor) + before;
     before = last;
     last = state;
     return static_cast<std::uint32_t>(state >> 32);
-  }
-
- private:
-  ROTARY_HOST_DEVICE static std::uint64_t product(std::uint32_t x) {
-    constexpr std::uint32_t kFactor = 4294883355U;
-#ifdef __CUDA_ARCH__
-    std::uint64_t y;  // nvcc adds a 0 to the high half of what C++ says
-    asm("mul.wide.u32 %0, %1, %2;" : "=l"(y) : "r"(x), "r"(kFactor));
-    return y;
-#else
-    return std::uint64_t{x} * kFactor;
-#endif
   }
 };
 
