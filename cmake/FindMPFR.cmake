@@ -1,4 +1,4 @@
-# Finds MPFR and the GMP it stands on; defines MPFR::MPFR.
+# Finds MPFR and GMP, which it depends on; defines MPFR::MPFR.
 find_path(MPFR_INCLUDE_DIR mpfr.h)
 find_library(MPFR_LIBRARY mpfr)
 find_library(GMP_LIBRARY gmp)

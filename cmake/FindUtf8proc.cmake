@@ -1,4 +1,4 @@
-# Finds utf8proc, the tables of Unicode; defines Utf8proc::Utf8proc.
+# Finds utf8proc, a library of Unicode tables; defines Utf8proc::Utf8proc.
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h)
 find_library(UTF8PROC_LIBRARY utf8proc)
 mark_as_advanced(UTF8PROC_INCLUDE_DIR UTF8PROC_LIBRARY)

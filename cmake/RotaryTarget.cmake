@@ -1,7 +1,8 @@
-# rotary_target_defaults(<target> [QUICK_TO_BUILD]): the flags of every target of ours, and of no
-# other. QUICK_TO_BUILD: whose own speed does not matter, such as tests.
+# rotary_target_defaults(<target> [QUICK_TO_BUILD | UNOPTIMISED]): the compiler flags of all our targets.
+# QUICK_TO_BUILD: for targets whose own speed hardly matters, such as tests and readers of files.
+# UNOPTIMISED: for those that only print, where it does not matter at all.
 function(rotary_target_defaults target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD;UNOPTIMISED" "" "")
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
@@ -9,11 +10,15 @@ function(rotary_target_defaults target)
     return()
   endif()
 
-  # Products and sums are fused only where the code says std::fma: the same bits on every machine.
+  # No contraction: only std::fma fuses, so that results are bitwise equal on every machine.
   target_compile_options(${target} PRIVATE -ffp-contract=off)
 
   if(arg_QUICK_TO_BUILD)
     target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
+  endif()
+
+  if(arg_UNOPTIMISED)
+    target_compile_options(${target} PRIVATE -O0)
   endif()
 
   if(PROJECT_IS_TOP_LEVEL)
@@ -21,9 +26,9 @@ function(rotary_target_defaults target)
   endif()
   if(ROTARY_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
-    # An error is what is wrong with the source. These come from GCC's optimiser, differ from version
-    # to version and blame the insides of std::string, std::vector and std::sort (its bugs 105651,
-    # 107986). The sanitizers look for the real ones.
+    # Not errors: these warnings come from GCC's optimiser, vary between versions and have false
+    # positives inside std::string, std::vector and std::sort (GCC bugs 105651, 107986). The sanitizers
+    # find the real errors.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       foreach(warning IN ITEMS array-bounds dangling-pointer free-nonheap-object maybe-uninitialized
               nonnull restrict stringop-overflow stringop-overread use-after-free)
@@ -36,30 +41,85 @@ function(rotary_target_defaults target)
     set(flags -fsanitize=${ROTARY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(${target} PRIVATE ${flags})
     target_link_options(${target} PRIVATE ${flags})
-    # A C program around our C++ needs the C++ part of their run time.
+    # A C program that links our C++ needs the C++ part of the sanitizer run time.
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
-  if(ROTARY_BUILD_FUZZERS AND NOT arg_QUICK_TO_BUILD)  # what fuzz targets run
+  if(ROTARY_BUILD_FUZZERS AND NOT arg_QUICK_TO_BUILD)  # code under test of the fuzz targets
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
 
-# rotary_compile_together(<target>): with ROTARY_UNITY_BUILD its files are compiled eight at once, for
-# a target whose headers cost a file many times what its own lines do.
+# rotary_compile_together(<target> [<files>]): with ROTARY_UNITY_BUILD, a unity build of eight files each, or
+# as many as given, for targets whose compile time is mostly that of headers.
 function(rotary_compile_together target)
   if(ROTARY_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    list(APPEND ARGN 8)
+    list(GET ARGN 0 files)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
   endif()
 endfunction()
 
-# rotary_torch_defaults(<target> <header> ...): more flags for a target that includes PyTorch's
-# headers, which are precompiled where its files are not compiled together.
+# rotary_torch_defaults(<target> <header> ...): further flags for a target that includes PyTorch's
+# headers, which are precompiled unless it is a unity build.
 function(rotary_torch_defaults target)
-  # Sizes are int64_t for PyTorch and size_t for containers, and its headers hide names.
+  # Sizes are int64_t in PyTorch and size_t in containers, and its headers shadow names.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
   if(NOT ROTARY_UNITY_BUILD)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
+endfunction()
+
+# ---- Parts: a folder, its target and its include directory ---------------------------------------
+#
+# Every folder of sources is a target with an include directory of its own, a folder in the build tree
+# that holds one link. A header is included by the name of its folder ("rope/validate.h",
+# "transformer/attention/select_kernel.h"), and only by a target that names that folder under USES: an include
+# that the architecture does not allow does not compile. The test `architecture` compares these lists
+# with docs/architecture.md.
+
+# rotary_headers(<part> <folder> [USES <part> ...]): the headers of the current source directory,
+# included as "<folder>/x.h": the interface target <part>_headers, with the headers of the parts that
+# it uses.
+function(rotary_headers part folder)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "USES")
+  set(root "${PROJECT_BINARY_DIR}/headers/${part}")
+  get_filename_component(parent "${root}/${folder}" DIRECTORY)
+  file(MAKE_DIRECTORY "${parent}")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${root}/${folder}" SYMBOLIC)
+  add_library(${part}_headers INTERFACE)
+  target_include_directories(${part}_headers INTERFACE "${root}")
+  list(TRANSFORM arg_USES APPEND _headers)
+  target_link_libraries(${part}_headers INTERFACE ${arg_USES})
+  string(REPLACE ";" " " uses "${arg_USES}")
+  string(REPLACE "_headers" "" uses "${uses}")
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+             OUTPUT_VARIABLE path)
+  set_property(GLOBAL APPEND PROPERTY ROTARY_ARCHITECTURE "${part} ${path}: ${uses}")
+endfunction()
+
+# rotary_part(<part> <folder> [SOURCES file ...] [USES part ...] [LIBRARIES target ...] [QUICK_TO_BUILD]):
+# a part with sources, as the object library <part>, whose objects its target links.
+function(rotary_part part folder)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "QUICK_TO_BUILD" "" "SOURCES;USES;LIBRARIES")
+  rotary_headers(${part} ${folder} USES ${arg_USES})
+  add_library(${part} OBJECT ${arg_SOURCES})
+  if(arg_QUICK_TO_BUILD)
+    rotary_target_defaults(${part} QUICK_TO_BUILD)
+  else()
+    rotary_target_defaults(${part})
+  endif()
+  set_target_properties(${part} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${part} PRIVATE ${part}_headers ${arg_LIBRARIES})
+endfunction()
+
+# rotary_kernels(<target> <part> <file> ...): CUDA sources of a part, as a separate object library:
+# nvcc does not accept the flags of C++ targets.
+function(rotary_kernels target part)
+  add_library(${target} OBJECT ${ARGN})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target} PRIVATE ${part}_headers)
+  # As a flag, because CMake 3.25 does not support nvcc 13.
+  target_compile_options(${target} PRIVATE -std=c++20)
 endfunction()

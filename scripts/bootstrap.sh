@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Checks that what a make target needs is on this machine, and installs what is not with apt.
+# Checks for the dependencies of a make target, and installs missing ones with apt.
 #
-#   scripts/bootstrap.sh run|build|bench|test|lint
+#   scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|check
 #
-# Looks for the things themselves (programs, headers), not for packages, so that what was installed
-# in another way counts. Quick, and without the network, when nothing is missing.
+# Checks for programs and headers, not for packages, so that those installed by other means are
+# found. Fast, and offline, if nothing is missing.
 set -euo pipefail
 
 level=${1:-}
 case $level in
-  run | build | bench | test | lint) ;;
+  run | build | bench | wheel | test | lint | cross | check) ;;
   *)
-    echo "usage: scripts/bootstrap.sh run|build|bench|test|lint" >&2
+    echo "usage: scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|check" >&2
     exit 2
     ;;
 esac
@@ -52,7 +52,7 @@ clang_version() {
   esac
 }
 
-# Of the Python that scripts/venv.sh will take.
+# Headers of the Python that scripts/venv.sh will use.
 have_python_header() {
   local python
   for python in python3 /usr/bin/python3; do
@@ -62,7 +62,7 @@ raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h")
   return 1
 }
 
-# need <package> <test ...>: the package, unless the test succeeds.
+# need <package> <test ...>: marks the package as missing unless the test succeeds.
 need() {
   local package=$1
   shift
@@ -76,46 +76,53 @@ need nlohmann-json3-dev have_header nlohmann/json.hpp
 need libhwy-dev have_header hwy/highway.h
 need libcli11-dev have_header CLI/CLI.hpp
 need libfmt-dev have_header fmt/core.h
-if [[ $level == build || $level == test || $level == lint ]]; then
+if [[ $level == build || $level == test || $level == lint || $level == check ]]; then
   need libutf8proc-dev have_header utf8proc.h
   need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
 fi
-if [[ $level == bench || $level == test || $level == lint ]]; then
-  need libbenchmark-dev have_header benchmark/benchmark.h
+if [[ $level == wheel ]]; then
+  need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
+  need python3-dev have_python_header
 fi
-if [[ $level == test || $level == lint ]]; then
+if [[ $level == test || $level == lint || $level == check ]]; then
   need libgtest-dev have_header gtest/gtest.h
   need libgmock-dev have_header gmock/gmock.h
   need libmpfr-dev have_header mpfr.h
   need libgmp-dev have_header gmp.h
   need python3-dev have_python_header
-  # The wheel is built from the objects of the build before it.
-  need ccache have ccache
 fi
-if [[ $level == test ]]; then
+if [[ $level == check ]]; then
   need clang have clang++
   need "libclang-rt-$(clang_version)-dev" can_fuzz
 fi
-if [[ $level == lint ]]; then
+if [[ $level == cross || $level == check ]]; then  # see scripts/cross.sh
+  need clang have clang++
+  need qemu-user have qemu-aarch64
+  case $(uname -m) in
+    x86_64) need g++-aarch64-linux-gnu have aarch64-linux-gnu-g++ ;;
+    aarch64) need g++-x86-64-linux-gnu have x86_64-linux-gnu-g++ ;;
+  esac
+fi
+if [[ $level == lint || $level == check ]]; then
   need clang-tidy have clang-tidy
   need shellcheck have shellcheck
 fi
 
 if ((${#missing[@]})); then
   if ! have apt-get; then
-    echo "Missing on this machine: ${missing[*]} (Debian's names)." >&2
-    echo "There is no apt-get here to install them with; please install them and try again." >&2
+    echo "Missing on this machine: ${missing[*]} (Debian package names)." >&2
+    echo "apt-get was not found; install them and try again." >&2
     exit 1
   fi
 
   become_root=()
   if ((EUID != 0)); then
     become_root=(sudo)
-    # Without a terminal nobody can type a password.
+    # Without a terminal, sudo cannot ask for a password.
     [[ -t 0 ]] || become_root=(sudo -n)
     if ! have sudo || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
       echo "Missing on this machine: ${missing[*]}." >&2
-      echo "You are not root and sudo is not to be had; ask an administrator to run" >&2
+      echo "You are not root and sudo is not available; ask an administrator to run" >&2
       echo "  apt-get install ${missing[*]}" >&2
       exit 1
     fi
@@ -133,7 +140,7 @@ if ((${#missing[@]})); then
     fi
   }
   echo "  reading the package lists ..."
-  # A third-party source that does not answer is no reason to stop: the install will tell.
+  # Not fatal: a third-party source may be unreachable. A missing package fails the install.
   apt update || true
   echo "  downloading and unpacking ..."
   apt install -y -q --no-install-recommends "${missing[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one preset quietly: a line now and then, everything in build/logs.
+# Configures and builds one preset, printing only progress; the full output is in build/logs.
 #
 #   scripts/build.sh <preset> [-D<variable>=<value> ...] [<target> ...]
 set -euo pipefail
@@ -19,26 +19,50 @@ done
 mkdir -p build/logs
 log=build/logs/$preset.log
 
+# with_progress <command> ...: its output goes to the log; meanwhile a line at least every 5 s, every 20 s
+# after the first two minutes.
+with_progress() {
+  "$@" >>"$log" 2>&1 &
+  local job=$! begun=$SECONDS shown=$SECONDS interval
+  while kill -0 "$job" 2>/dev/null; do
+    sleep 0.1
+    interval=$((SECONDS - begun < 120 ? 4 : 20))
+    ((SECONDS - shown >= interval)) || continue
+    shown=$SECONDS
+    # Ninja prints [12/57] for each step.
+    printf '  %d s: %s\n' $((SECONDS - begun)) "$(awk -F '[][/]' '
+      /^\[[0-9]+\/[0-9]+\]/ { text = $2 " of " $3 " steps" }
+      END { print text ? text : "configuring" }' "$log")"
+  done
+  wait "$job"
+}
+
 fail() {
   echo "$1 failed; from $log:" >&2
-  # Without the steps that went well.
+  # Without the lines of successful steps.
   grep -v '^\[[0-9]*/[0-9]*\] ' "$log" | tail -n 60 >&2
   exit 1
 }
 
-cmake --preset "$preset" "${definitions[@]}" >"$log" 2>&1 || fail "Configuring '$preset'"
-
-# Ninja says [12/57]; show every fourth part of the way.
-progress() {
-  awk -F '[][/]' '
-    /^\[[0-9]+\/[0-9]+\]/ {
-      part = int(4 * $2 / $3)
-      if ($3 >= 8 && part > shown && part < 4) {
-        shown = part
-        printf "  %d of %d steps\n", $2, $3
-        fflush()
-      }
-    }'
+# configured: true if the build folder has these settings. CMake configures again by itself when one of its
+# files changes, but for the presets.
+configured() {
+  local folder=build name
+  case $preset in
+    default) ;;
+    fuzz) folder=build/asan ;;
+    threads) folder=build/tsan ;;
+    *) return 1 ;;
+  esac
+  [[ -e $folder/build.ninja && ! CMakePresets.json -nt $folder/CMakeCache.txt ]] || return 1
+  for definition in "${definitions[@]}"; do
+    name=${definition#-D}
+    grep -q "^${name%%=*}:[A-Z]*=${name#*=}\$" "$folder/CMakeCache.txt" || return 1
+  done
 }
-cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}" "${targets[@]}" 2>&1 |
-  tee -a "$log" | progress || fail "Building '$preset'"
+
+: >"$log"
+configured || with_progress cmake --preset "$preset" "${definitions[@]}" ||
+  fail "Configuring '$preset'"
+with_progress cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}" "${targets[@]}" ||
+  fail "Building '$preset'"

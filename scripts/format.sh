@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats our C++ and C in place with the clang-format of .venv, or with --check only tells what differs.
+# Formats C, C++ and CUDA sources in place with the clang-format of .venv; --check only lists differences.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/logs
@@ -13,15 +13,15 @@ status=0
 if [[ ${1:-} != --check ]]; then
   .venv/bin/clang-format -i "${files[@]}"
 elif ! .venv/bin/clang-format --dry-run -Werror "${files[@]}" 2>build/logs/format.log; then
-  echo "Not in format (places in each file); \`make format\` mends it:"
+  echo "Not formatted (differences in each file); run \`make format\`:"
   grep -E ': (error|warning):' build/logs/format.log | cut -d : -f 1 | sort | uniq -c
   status=1
 fi
 
-# Comments are not reflowed, so their length is for people to mend.
+# clang-format does not reflow comments: long lines must be wrapped by hand.
 if LC_ALL=C.UTF-8 grep -nE '^.{101,}$' "${files[@]}"; then
   echo "The lines above are longer than 100 columns."
   status=1
 fi
-((status)) || echo "${#files[@]} files in format"
+((status)) || echo "${#files[@]} files are formatted"
 exit "$status"

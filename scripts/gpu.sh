@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On a machine with a GPU and nvcc: builds the CUDA engine, tests it, looks for bad accesses and races,
-# measures it, and keeps the figures.
+# On a machine with a GPU and nvcc: builds the CUDA engine, runs its tests, compute-sanitizer and the
+# benchmarks, and writes the results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/gpu_common.sh
@@ -12,17 +12,17 @@ usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--counters] [--results D
                       [-D<variable>=<value> ...]
 
   --tests        every case of the table-driven test on the GPU, against the double reference and the CPU
-                 engine; every other call, graphs, streams, sizes, errors; the example of a decoding graph
-  --sanitize     most of the tests under compute-sanitizer memcheck and initcheck, and a part that starts
-                 every kernel and every build of it under racecheck
-  --bench        random jobs against the CPU engine, then the ladder of kernels against a copy of the same
-                 bytes (docs/cuda.md)
+                 engine; every other call, graphs, streams, sizes, errors; the decode-graph example
+  --sanitize     most of the tests under compute-sanitizer memcheck and initcheck, and a subset that launches
+                 every kernel in every configuration under racecheck
+  --bench        random rotations against the CPU engine, then the ladder of kernel versions against a copy
+                 of the same bytes (docs/cuda.md)
   --counters     hardware counters of single launches, by ncu
   --results DIR  where <gpu>.json and <gpu>.txt go; bench/results when all parts are run, otherwise nowhere
-  --no-build     takes what build/gpu holds
+  --no-build     uses the binaries in build/gpu
   -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps
 
-None of the four named: all of them. Ends with the number of parts that failed; 0 is good.
+Without any of the first four: all of them. The exit status is the number of parts that failed.
 END
 }
 
@@ -33,24 +33,24 @@ parse_options tests sanitize bench counters -- "$@"
 
 bin=build/gpu/bin
 log=build/gpu/logs
-parts=()  # of the JSON
+parts=()  # members of the JSON object
 
 note() { echo "$1" | tee -a "$log/notes.txt"; }
 
-# Everything but tensors of gigabytes, a planted error of the API, three of four types of the big table, two of the
-# heads of 100,000 elements, and of the large amounts all but one launch of each build that takes them;
-# and, for racecheck, which takes far longer, what starts every kernel and, in one type or another, every build of it:
-# packs and odd heads, positions in every form, tables, gradients, 8 bits, large heads, large amounts, overlapping
-# launches.
-most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeAmounts.TokensOfEverySize:CudaRefused.AStreamThatTakesNothing'
-most+=':CudaC.ErrorsOfTheDevice:*CudaLargeHeads.FromPairingToPairingInPlace/*16'
-subset='*CudaCalls.SixteenOperands/*:*CudaCalls.MemoryThatEndsWithTheView/*'
+# most: all tests except tensors of gigabytes, deliberate API errors, three of four types of the big table, two types of
+# the heads of 100,000 elements, and the large size classes beyond one launch per kernel configuration.
+# subset: for racecheck, which is far slower: launches every kernel and, in one type or another, every configuration:
+# vectorised and unaligned heads, positions of every kind, tables, gradients, 8-bit output, large heads, large size
+# classes, overlapping launches.
+most='-*CudaRotate.*/float*:CudaHuge.*:CudaLargeSizes.TokensOfEverySize:CudaRejects.StreamWithFailedCapture'
+most+=':CudaC.ReportsDeviceErrors:*CudaLargeHeads.ChangesPairingInPlace/*16'
+subset='*CudaCalls.SixteenOperands/*:*CudaCalls.NoAccessOutsideTheView/*'
 subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryForm/float64'
-subset+=':*CudaTable.NoRowIsNan/*:*CudaFloat8.BesideOthersAndByTable/*:*CudaFloat8.RoundsToTheNearest/*'
-subset+=':CudaGraph.ChainsThatOverlap:CudaGraph.StreamsAndThreads:CudaGradient.OnlyWhatIsWanted'
+subset+=':*CudaTable.NanOutsideTheTable/*:*CudaFloat8.MixedOperandsAndTables/*:*CudaFloat8.RoundsToNearestEven/*'
+subset+=':CudaGraph.OverlappingChains:CudaGraph.StreamsAndThreads:CudaGradient.ComputesOnlyRequestedGradients'
 subset+=':CudaLarge.TablesOfManyPairs:*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
-subset+=':*CudaLargeHeads.FromPairingToPairingInPlace/float64:*CudaAmounts.ManyShortTokens/bfloat16'
-subset+=':CudaLargeAmounts.EveryBuildOnce:*CudaLargeGradient.InPacks/*'
+subset+=':*CudaLargeHeads.ChangesPairingInPlace/float64:*CudaSizeClasses.ManyShortTokens/bfloat16'
+subset+=':CudaLargeSizes.EveryConfigOnce:*CudaLargeGradient.Vectorized/*'
 
 build_all() {
   local targets=()
@@ -74,11 +74,11 @@ run_tests() {
   calls=$(sed -n 's/^calls *\([0-9.]*\) us a step.*/\1/p' "$last")
   replays=$(sed -n 's/^replays *\([0-9.]*\) us a step.*/\1/p' "$last")
   [[ -n $calls && -n $replays ]] || return 0
-  note "decoding step of 32 layers and 16 sequences, waited for by the host: calls $calls us, a graph $replays us"
+  note "decoding step of 32 layers and 16 sequences, until the host has synchronised: calls $calls us, a graph $replays us"
   parts+=("\"decode_step\": {\"calls_us\": $calls, \"graph_us\": $replays}")
 }
 
-# A tool that finds nothing may be one that looks at nothing: it must find what is planted.
+# Proves that the tool works: it must report the planted error.
 finds_planted() {
   ! compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/cuda_tests" --gtest_also_run_disabled_tests \
     "--gtest_filter=CudaPlanted.*$2" >"$log/planted-$1.txt" 2>&1 && grep -q 'SUMMARY: [1-9]' "$log/planted-$1.txt"
@@ -87,7 +87,7 @@ finds_planted() {
 run_sanitizers() {
   local tool filter status start list=()
   finds_planted memcheck OutOfBounds || fail "memcheck does not find a planted access out of bounds"
-  finds_planted initcheck Uninitialised || fail "initcheck does not find a planted read of nothing"
+  finds_planted initcheck Uninitialised || fail "initcheck does not find a planted uninitialised read"
   finds_planted racecheck Race || fail "racecheck does not find a planted race"
   for tool in memcheck racecheck initcheck; do
     say "compute-sanitizer $tool"
@@ -109,8 +109,8 @@ run_sanitizers() {
 }
 
 run_bench() {
-  say "Random jobs against the CPU engine"
-  "$bin/cuda_check" | tee "$log/check.txt" || fail "random jobs"
+  say "Random rotations against the CPU engine"
+  "$bin/cuda_check" | tee "$log/check.txt" || fail "random rotations"
   say "The ladder"
   "$bin/cuda_ladder" "$log/ladder.jsonl" | tee "$log/ladder.txt" || fail "ladder"
   parts+=("\"bench\": [
@@ -126,7 +126,7 @@ $(list_of "$log/counters.jsonl")
   ]")
 }
 
-# Lines of JSON as a list.
+# JSON lines as list elements.
 list_of() { sed '$!s/$/,/; s/^/    /' "$1"; }
 
 join() {
@@ -137,7 +137,7 @@ join() {
 
 gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader -i 0; }
 
-# <gpu>.txt is what the programs printed, <gpu>.json the same for programs.
+# <gpu>.txt is the programs' output, <gpu>.json the same figures in JSON.
 write_results() {
   local name commit part text=("$log/notes.txt")
   name=$(gpu name | tr 'A-Z ' 'a-z-')
@@ -155,10 +155,10 @@ write_results() {
   echo "Kept: $results/$name.json and $results/$name.txt"
 }
 
-need nvidia-smi "this wants a machine with a GPU"
-need nvcc "this wants the CUDA toolkit"
+need nvidia-smi "a machine with a GPU is required"
+need nvcc "the CUDA toolkit is required"
 ((sanitize == 0)) || need compute-sanitizer "it comes with the CUDA toolkit"
-((counters == 0)) || need python3 "it reads what ncu says"
+((counters == 0)) || need python3 "it parses the output of ncu"
 mkdir -p "$log"
 : >"$log/notes.txt"
 ((build == 0)) || build_all

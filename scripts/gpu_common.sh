@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the scripts for machines with a GPU share; they source it. Each has a function usage().
+# Shared by the scripts for machines with a GPU, which source it and define a function usage().
 
-# shellcheck disable=SC2034  # used by who sources it
+# shellcheck disable=SC2034  # used by the scripts that source it
 build=1 results='' definitions=() failed=0
 
 # parse_options <name> ... -- <argument> ...: --<name> sets the variable <name> to 1; --results DIR, --no-build and
@@ -51,7 +51,7 @@ need() {
   }
 }
 
-# build_targets <folder> <logs> <definition> ... -- <target> ...: quiet unless it fails.
+# build_targets <folder> <logs> <definition> ... -- <target> ...: prints nothing unless it fails.
 build_targets() {
   local folder=$1 log=$2 options=()
   shift 2
@@ -68,7 +68,7 @@ build_targets() {
     { grep -v '^\[[0-9]*/[0-9]*\] ' "$log/build.log" | tail -n 60 && echo "${0##*/}: building failed" && exit 2; } >&2
 }
 
-# Says how it went and ends with the number of parts that failed.
+# Prints a summary; the exit status is the number of parts that failed.
 finish() {
   printf '\n%s (%d s)\n' "$( ((failed)) && echo "$failed parts failed, see above." || echo "All parts passed.")" "$SECONDS"
   exit "$failed"

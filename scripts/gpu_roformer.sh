@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The run behind docs/results.md: pretrains a RoFormer on a Chinese corpus within a time, then measures it by length,
-# fills masks, and fine-tunes it on reviews (ChnSentiCorp) and on cases (CAIL2019-SCM).
+# The run of docs/results.md: pretrains a RoFormer on a Chinese corpus, optionally within a time limit, evaluates it by
+# context length, fills masks, and fine-tunes it on reviews (ChnSentiCorp) and on cases (CAIL2019-SCM).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,13 +8,13 @@ usage() {
   cat <<'END'
 usage: scripts/gpu_roformer.sh DATA RESULTS [--stages LxBxS,...] [--seconds N] [--model JSON] [--rate R]
 
-  DATA             a folder: zhwiki.txt or zhwiki.txt.xz (documents parted by blank lines), vocab.txt, dict.txt or
+  DATA             a folder: zhwiki.txt or zhwiki.txt.xz (documents separated by blank lines), vocab.txt, dict.txt or
                    dict.txt.xz, chnsenticorp/{train,dev,test}.tsv, scm.jsonl
   RESULTS          a folder for results.json, metrics.jsonl, log.txt
-  --stages ...     length x rows x steps, as roformer pretrain has them (those of docs/results.md)
-  --seconds N      instead: as many steps as fit into that time, at a speed that is measured first
+  --stages ...     length x rows x steps, as for roformer pretrain (default: those of docs/results.md)
+  --seconds N      instead of --stages: as many steps as fit into that time, by a speed measured first
   --model JSON     the model (6 layers of 768)
-  --rate R         the highest learning rate of pretraining (4e-4)
+  --rate R         the maximum learning rate of pretraining (4e-4)
 
 $ROFORMER is the command (build/bin/roformer), $WORK the folder of the run (build/gpu-roformer), $DEVICE cuda or cpu.
 END
@@ -45,10 +45,10 @@ helper="python3 scripts/gpu_roformer_helper.py"
 rm -rf "$work" && mkdir -p "$work" "$results"
 exec > >(tee "$results/log.txt") 2>&1
 
-# What there is of results is kept, however it ends.
+# Results so far are collected even after a failure.
 trap '$helper collect "$work" "$results/results.json"' EXIT
 say() { printf '\n== %s  [%d s]\n' "$1" "$SECONDS"; }
-unpacked() { # a file of DATA, unpacked if need be
+unpacked() { # path of a file of DATA, unpacked if it is compressed
   if [[ -e $data/$1 ]]; then echo "$data/$1"; else $helper unpack "$data/$1.xz" "$work/$1" && echo "$work/$1"; fi
 }
 
@@ -79,19 +79,19 @@ cp "$work/run/metrics.jsonl" "$results/metrics.jsonl"
 trained=$work/run/model
 
 say 'masked LM by length, held-out documents'
-# A part that fails is said so, and leaves the others alone.
+# A failed part is reported; the others still run.
 evaluate() { "$roformer" evaluate "$@" --device "$device" --json || echo "evaluate failed: $*" >&2; }
 evaluate "$trained" "$work/held_out.txt" --lengths "${LENGTHS:-128,256,512,1024,1536,2048}" --tokens 400000 \
   >"$work/lengths.json"
 cat "$work/lengths.json"
 
-say 'masks filled'
+say 'fill-mask'
 "$roformer" fill-mask "$trained" '今天[MASK]很好，我[MASK]去公园玩。' '北京是中国的[MASK]。' \
   '他毕业于北京[MASK]，后来成为一名[MASK]。' '这部[MASK]由张艺谋导演。' '长江是亚洲最长的[MASK]。' \
   '水在零[MASK]时结冰。' --json | tee "$work/masks.jsonl" || echo 'fill-mask failed'
 
-say 'fine-tuning: reviews; cases at 512 and at 1024 tokens; the same from weights that learnt nothing'
-# A model of no step: what pretraining is worth.
+say 'fine-tuning: reviews; cases at 512 and at 1024 tokens; the same from untrained weights'
+# Baseline without pretraining: one step with learning rate 0.
 rate=0 pretrain "$work/none" 256x8x1 0 >/dev/null
 tune() { # NAME MODEL ...
   local name=$1 from=$2
@@ -114,4 +114,4 @@ for length in 512 1024; do
 done
 python3 bench/roformer/tfidf_triples.py "$data/scm.jsonl" >"$work/tfidf.json"
 wait "${jobs[@]}"
-say "the results are in $results"
+say "results: $results"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of gpu_roformer.sh that are not commands: splitting, arithmetic, collecting."""
+"""Helper of gpu_roformer.sh: splits the corpus, plans the stages, collects the results."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def unpack(given):
 
 
 def split(given):
-    """Documents parted by blank lines: every 40th is held out."""
+    """Documents are separated by blank lines; every 40th is held out."""
     number = 0
     with (
         open(given.corpus, encoding="utf-8") as corpus,
@@ -43,8 +43,8 @@ def split(given):
 
 
 def stages(given):
-    """'256x256:0.6 512x128:0.4' (length x rows : share of the time) with steps: as many for each,
-    or what fits into the time at the speed of a trial that had as many for each."""
+    """Adds steps to '256x256:0.6 512x128:0.4' (length x rows : share of the time): the given number
+    for each, or what fits into the time at the speed of a trial with equal steps for each."""
     shapes = [stage.split(":") for stage in given.stages.split()]
     parts = []
     for number, (shape, share) in enumerate(shapes):
@@ -58,7 +58,7 @@ def stages(given):
 
 
 def speed_of_stage(lines, number, count):
-    """Tokens a second: the median of the latter half of the stage's reports."""
+    """Tokens per second: median over the second half of the reports of a stage."""
     reports = [line for line in lines if "tokens_per_second" in line]
     steps = reports[-1]["step"] // count
     middle, end = (number + 0.5) * steps, (number + 1) * steps
@@ -72,7 +72,7 @@ def warmup(given):
 
 
 def collect(given):
-    """All that was measured, in one file; null where there is nothing."""
+    """Collects all results in one file; null for missing ones."""
     work = Path(given.work)
     metrics = lines_of(work / "run/metrics.jsonl")
     results = {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, nvcc, PyTorch for CUDA and transformers: builds `roformer`, trains RoFormer-base with it
-# and with transformers, and keeps the figures.
+# and with transformers, and writes the results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/gpu_common.sh
@@ -10,10 +10,10 @@ usage() {
   cat <<'END_USAGE'
 usage: scripts/gpu_roformer_speed.sh [--results DIR] [--no-build] [--eager] [-D<variable>=<value> ...]
 
-  --results DIR  where <gpu>-roformer.json and .txt go (bench/results); the losses are drawn by
-                 bench/roformer/beside_transformers.py --again FILE.json, which wants matplotlib
-  --no-build     takes what build/gpu-roformer holds
-  --eager        measures transformers without torch.compile, too
+  --results DIR  where <gpu>-roformer.json and .txt go (bench/results); bench/roformer/beside_transformers.py
+                 --again FILE.json plots the losses with matplotlib
+  --no-build     uses the binaries in build/gpu-roformer
+  --eager        also measures transformers without torch.compile
   -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps
 
 $PYTHON is the Python that has PyTorch and transformers (python3).
@@ -23,7 +23,7 @@ END_USAGE
 eager=0
 parse_options eager -- "$@"
 
-need nvidia-smi "this wants a machine with a GPU"
+need nvidia-smi "a machine with a GPU is required"
 python=$(command -v "${PYTHON:-python3}")
 folder=$PWD/build/gpu-roformer
 if ((build)); then

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Puts what scripts/gpu_torch.sh has logged into <gpu>-pytorch.json and .txt.
+"""Writes the results of scripts/gpu_torch.sh to <gpu>-pytorch.json and .txt.
 
 python scripts/gpu_torch_results.py LOGS RESULTS
 """
@@ -16,7 +16,7 @@ import transformers
 
 
 def count_tests(logs: pathlib.Path) -> dict[str, int]:
-    """Of all shards; those with "[cuda" in their name ran on the device."""
+    """Counts over all shards; tests with "[cuda" in their name ran on the device."""
     counts = {"passed": 0, "failed": 0, "skipped": 0, "on_cuda": 0}
     for report in logs.glob("tests.part*.xml"):
         for case in ElementTree.parse(report).iter("testcase"):

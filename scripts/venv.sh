@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv with the packages of requirements-test.txt, once: the stamp is their hash.
+# Creates .venv with the packages of requirements-test.txt, unless the stamp has the hash of that file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,12 +10,12 @@ if [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$hash" ]] &&
   exit 0
 fi
 
-# An environment that is only behind is brought up to date; all versions are pinned.
+# An existing environment is updated; all versions are pinned.
 if .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-  echo "Bringing the Python packages of .venv up to date ..."
+  echo "Updating the Python packages of .venv ..."
 else
-  # The first python3 that can make a virtual environment: on Debian the one on the PATH may be
-  # without ensurepip, and the system's has it from python3-venv.
+  # The first python3 that can create a virtual environment: on Debian the one on the PATH may lack
+  # ensurepip, while the system's has it from python3-venv.
   for python in python3 /usr/bin/python3; do
     if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       found=$python
@@ -26,7 +26,7 @@ else
     echo "The tests need Python 3.11 or newer with venv (Debian and Ubuntu: python3-venv)." >&2
     exit 1
   fi
-  echo "Making .venv with the Python packages of the tests ..."
+  echo "Creating .venv with the Python packages of the tests ..."
   rm -rf .venv
   "$found" -m venv .venv
 fi

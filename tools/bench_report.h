@@ -1,26 +1,27 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What `rotary bench` prints.
+// The output of `rotary bench`, as JSON and as text.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "bench/measure/rows.h"
-#include "tools/terminal.h"
+#include "explain/terminal.h"
+#include "tools/measure/measurement.h"
 
 namespace rotary::cli {
 
-/// {"machine": .., "version": .., "target": .., "rows": [..]}. "tokens" counts those of all batch
-/// rows, "heads" those of q and k. "ns" is the rotation, "copy_ns" a memcpy, "scale_ns" a
-/// multiplication by a number to where the row writes; medians. "spread" is the distance of the
-/// quartiles over the median, "ratio" is ns over copy_ns. "times_copy" and its like are medians of
-/// ratios within a repetition; null where there is nothing to compare with. A row is a line, so
-/// that files that are kept can be compared.
-std::string bench_json(const std::vector<measure::Row>& rows);
+/// {"machine": .., "version": .., "target": .., "rows": [..]}, one row per line. "tokens" is the
+/// sum over the batch, "heads" the sum of q and k. "ns", "copy_ns" and "scale_ns" are medians of
+/// the rotation, of memcpy and of a multiplication by a scalar, all to the row's destination.
+/// "spread" is the interquartile range over the median, "ratio" is ns over copy_ns. "times_copy",
+/// "times_scale", "times_half" and "times_ready" are medians of the ratios within each repetition;
+/// null where they do not apply.
+std::string bench_json(const std::vector<measure::Measurement>& rows);
 
-/// A table for each shape and number of threads, then the targets.
-std::string bench_text(const std::vector<measure::Row>& rows, const Terminal& terminal);
+/// A table per shape and number of threads, then the performance targets.
+std::string bench_text(const std::vector<measure::Measurement>& rows,
+                       const explain::Terminal& terminal);
 
 }  // namespace rotary::cli

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "console/output.h"
+#include "explain/text_layout.h"
 #include "rotary/model.h"
-#include "tools/cli.h"
-#include "tools/terminal.h"
-#include "tools/words.h"
+#include "tools/commands.h"
 
 namespace rotary::cli {
 namespace {
@@ -47,7 +47,7 @@ _rotary() {
     'inspect:show and explain the rotation of a model'
     'rotate:rotate a tensor in a file as the model would'
     'diff:compare the rotations of two models'
-    'bench:measure rotation against copying the same bytes'
+    'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
     'completion:print a completion script')
   if ((CURRENT == 2)); then
@@ -57,7 +57,7 @@ _rotary() {
   local verb=$words[2]
   shift words
   ((CURRENT--))
-  local -a common=('--rope[only this rope]:name:' '--context[positions in use]:number:')
+  local -a common=('--rope[only this rope]:name:' '--context[context in use]:number:')
   case $verb in
     inspect) _arguments $common '--json[print JSON]' '1:model:_files' ;;
     diff) _arguments $common '--json[print JSON]' '1:model:_files' '2:model:_files' ;;
@@ -84,7 +84,7 @@ complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff bench" -l json -d "Print JSON"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Rope"
-complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Length"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Context"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
@@ -112,13 +112,14 @@ void add_completion(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("completion", "Print a completion script for a shell");
   verb->footer("Example:\n  source <(rotary completion bash)");
   verb->add_option("SHELL", *shell, "bash, zsh or fish")->required()->type_name("");
-  verb->callback([shell] { print_out(script_for(*shell)); });
+  verb->callback([shell] { console::print_out(script_for(*shell)); });
 }
 
 void add_models(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("models", "List the model types that are known by name");
-  verb->footer("Other models are read with the usual spellings, and what was assumed is told.");
-  verb->callback([] { print_out(join(known_model_types(), "\n") + "\n"); });
+  verb->footer(
+      "Other models are read by the usual keys of config.json; `inspect` lists the assumptions.");
+  verb->callback([] { console::print_out(explain::join(known_model_types(), "\n") + "\n"); });
 }
 
 }  // namespace rotary::cli

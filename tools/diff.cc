@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary diff: where the rotations of two models part.
+// rotary diff: compares the rotations of two models.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -13,17 +13,29 @@
 #include <utility>
 #include <vector>
 
+#include "console/output.h"
+#include "explain/compare.h"
+#include "explain/describe.h"
+#include "explain/format.h"
+#include "explain/rope_json.h"
+#include "explain/terminal.h"
+#include "explain/text_layout.h"
+#include "explain/text_table.h"
 #include "rotary/model.h"
-#include "tools/cli.h"
-#include "tools/compare.h"
-#include "tools/describe.h"
-#include "tools/grid.h"
-#include "tools/rope_json.h"
-#include "tools/terminal.h"
-#include "tools/words.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
 
 namespace rotary::cli {
 namespace {
+
+using explain::Comparison;
+using explain::Json;
+using explain::paint;
+using explain::ParameterDifference;
+using explain::printable;
+using explain::Style;
+using explain::Terminal;
+using explain::Verdict;
 
 struct DiffOptions {
   std::string a;
@@ -35,21 +47,21 @@ struct DiffOptions {
 
 constexpr const char* kDiffFooter =
     R"(A and B are config.json files, model folders or GGUF files; their ropes are matched by name.
-The exit code is 0 whether they differ or not; the verdict is the last line.
+The last line says whether they differ; the exit code is 0 in both cases.
 
 Examples:
   rotary diff base/config.json long-context/config.json
   rotary diff config.json converted.gguf
   rotary diff a.json b.json --context 131072 --json | jq .verdict)";
 
-struct Result {
+struct ModelComparison {
   std::vector<Comparison> ropes;
   std::vector<std::string> only_in_a;
   std::vector<std::string> only_in_b;
 };
 
-/// "text.default" and "default" are the same rope: of a model with other parts, and without.
-std::string_view without_text(std::string_view name) {
+/// The name without "text.": a composite model has "text.default" where a text model has "default".
+std::string_view base_name(std::string_view name) {
   constexpr std::string_view kText = "text.";
   return name.starts_with(kText) ? name.substr(kText.size()) : name;
 }
@@ -57,26 +69,26 @@ std::string_view without_text(std::string_view name) {
 const ModelRope* find(const Model& model, const std::string& name) {
   const auto found = std::find_if(
       model.ropes.begin(), model.ropes.end(),
-      [&name](const ModelRope& rope) { return without_text(rope.name) == without_text(name); });
+      [&name](const ModelRope& rope) { return base_name(rope.name) == base_name(name); });
   return found == model.ropes.end() ? nullptr : &*found;
 }
 
-Result compare_models(const Model& a, const Model& b, const DiffOptions& options) {
+ModelComparison compare_models(const Model& a, const Model& b, const DiffOptions& options) {
   const std::int64_t context = parse_context(options.context);
-  Result result;
+  ModelComparison result;
   if (!options.rope.empty()) {
-    result.ropes.push_back(compare(a.rope(options.rope), b.rope(options.rope), context));
+    result.ropes.push_back(explain::compare(a.rope(options.rope), b.rope(options.rope), context));
     return result;
   }
-  // Two models of one rope each are meant to be compared, whatever the ropes are called.
+  // Two single ropes are compared whatever their names.
   if (a.ropes.size() == 1 && b.ropes.size() == 1) {
-    result.ropes.push_back(compare(a.ropes.front(), b.ropes.front(), context));
+    result.ropes.push_back(explain::compare(a.ropes.front(), b.ropes.front(), context));
     return result;
   }
   for (const ModelRope& rope : a.ropes) {
     const ModelRope* other = find(b, rope.name);
     if (other != nullptr) {
-      result.ropes.push_back(compare(rope, *other, context));
+      result.ropes.push_back(explain::compare(rope, *other, context));
     } else {
       result.only_in_a.push_back(rope.name);
     }
@@ -87,7 +99,7 @@ Result compare_models(const Model& a, const Model& b, const DiffOptions& options
   return result;
 }
 
-bool is_same(const Result& result) {
+bool is_same(const ModelComparison& result) {
   return result.only_in_a.empty() && result.only_in_b.empty() &&
          std::all_of(result.ropes.begin(), result.ropes.end(),
                      [](const Comparison& rope) { return rope.verdict == Verdict::kSame; });
@@ -101,11 +113,11 @@ Json comparison_json(const Comparison& rope) {
                {"rounding_only", rope.verdict == Verdict::kRounding},
                {"parameters", Json::array()},
                {"frequency_ratio", nullptr},
-               {"stands_still", {{"a", rope.still_in_a}, {"b", rope.still_in_b}}},
-               {"phases_part", nullptr},
+               {"constant_pairs", {{"a", rope.constant_in_a}, {"b", rope.constant_in_b}}},
+               {"phase_divergence", nullptr},
                {"scale_ratio", rope.scale_ratio},
                {"softmax_scale_ratio", rope.softmax_scale_ratio}};
-  for (const Difference& entry : rope.parameters) {
+  for (const ParameterDifference& entry : rope.parameters) {
     json["parameters"].push_back(
         Json{{"parameter", entry.parameter}, {"a", entry.a}, {"b", entry.b}});
   }
@@ -116,15 +128,15 @@ Json comparison_json(const Comparison& rope) {
                                {"a", rope.ratio->a},
                                {"b", rope.ratio->b}};
   }
-  if (rope.parting) {
-    json["phases_part"] = {{"position", rope.parting->position},
-                           {"pair", rope.parting->pair},
-                           {"axis", rope.parting->axis}};
+  if (rope.divergence) {
+    json["phase_divergence"] = {{"position", rope.divergence->position},
+                                {"pair", rope.divergence->pair},
+                                {"axis", rope.divergence->axis}};
   }
   return json;
 }
 
-Json result_json(const Result& result, const DiffOptions& options) {
+Json result_json(const ModelComparison& result, const DiffOptions& options) {
   Json json = {{"a", options.a},
                {"b", options.b},
                {"verdict", is_same(result) ? "same rotation" : "differ"},
@@ -135,47 +147,51 @@ Json result_json(const Result& result, const DiffOptions& options) {
   return json;
 }
 
-// ---- For a person -------------------------------------------------------------------------------
+// ---- Text ---------------------------------------------------------------------------------------
 
-void add_parameters(std::string& text, const std::vector<Difference>& parameters,
+void add_parameters(std::string& text, const std::vector<ParameterDifference>& parameters,
                     const Terminal& terminal) {
-  Grid grid({"parameter", "A", "B"});
-  for (const Difference& entry : parameters) {
-    grid.add({entry.parameter, printable(value_text(entry.a)), printable(value_text(entry.b))});
+  explain::TextTable table({"parameter", "A", "B"});
+  for (const ParameterDifference& entry : parameters) {
+    table.add_row({entry.parameter, printable(explain::value_text(entry.a)),
+                   printable(explain::value_text(entry.b))});
   }
-  text.append(grid.text(terminal)).append("\n");
+  text.append(table.text(terminal)).append("\n");
 }
 
-std::string ratio_text(const FrequencyRatio& ratio) {
+std::string ratio_text(const explain::FrequencyRatio& ratio) {
   if (ratio.largest == 1.0) {
-    return ratio.a == ratio.b ? "1: the same frequencies" : "1, but pairs turn the other way";
+    return ratio.a == ratio.b ? "1: the same frequencies"
+                              : "1, but pairs rotate in opposite directions";
   }
-  return fmt::format("{} at pair {} (A {:.4g}, B {:.4g} rad a position)", number(ratio.largest),
-                     ratio.pair, ratio.a, ratio.b);
+  return fmt::format("{} at pair {} (A {:.4g}, B {:.4g} rad per position)",
+                     explain::format_number(ratio.largest), ratio.pair, ratio.a, ratio.b);
 }
 
 void add_numbers(std::string& text, const Comparison& rope) {
   const auto add = [&text](std::string_view name, const std::string& value) {
-    text.append("  ").append(pad(name, 26)).append(value).append("\n");
+    text.append("  ").append(explain::pad(name, 26)).append(value).append("\n");
   };
   if (!rope.comparable) {
-    add("frequencies", "not comparable: another number of pairs or axes");
+    add("frequencies", "not comparable: different numbers of pairs or axes");
   } else {
     if (rope.ratio) add("largest frequency ratio", ratio_text(*rope.ratio));
-    if (!rope.still_in_a.empty()) add("stand still in A only", "pairs " + ranges(rope.still_in_a));
-    if (!rope.still_in_b.empty()) add("stand still in B only", "pairs " + ranges(rope.still_in_b));
-    add("phases part by 0.1 rad",
-        rope.parting
-            ? fmt::format("from position {} (pair {})", rope.parting->position, rope.parting->pair)
-            : std::string("never"));
+    if (!rope.constant_in_a.empty())
+      add("not rotated in A only", "pairs " + explain::format_ranges(rope.constant_in_a));
+    if (!rope.constant_in_b.empty())
+      add("not rotated in B only", "pairs " + explain::format_ranges(rope.constant_in_b));
+    add("phases differ by 0.1 rad",
+        rope.divergence ? fmt::format("from position {} (pair {})", rope.divergence->position,
+                                      rope.divergence->pair)
+                        : std::string("never"));
   }
-  add("scale, B over A", number(rope.scale_ratio));
+  add("scale, B over A", explain::format_number(rope.scale_ratio));
   if (rope.softmax_scale_ratio != 1.0) {
-    add("softmax scale, B over A", number(rope.softmax_scale_ratio));
+    add("softmax scale, B over A", explain::format_number(rope.softmax_scale_ratio));
   }
 }
 
-std::string verdict_text(const Result& result) {
+std::string verdict_text(const ModelComparison& result) {
   if (is_same(result)) {
     const bool softmax =
         std::any_of(result.ropes.begin(), result.ropes.end(),
@@ -189,9 +205,9 @@ std::string verdict_text(const Result& result) {
     if (rope.verdict == Verdict::kRounding) {
       reason += " by no more than float32 rounding";
     } else if (!rope.comparable) {
-      reason += " in its shape";
-    } else if (rope.parting) {
-      reason += fmt::format(" from position {} on", rope.parting->position);
+      reason += " in the number of pairs or axes";
+    } else if (rope.divergence) {
+      reason += fmt::format(" from position {} on", rope.divergence->position);
     } else {
       reason += rope.scale_ratio != 1.0 ? " in scale" : " in layout";
     }
@@ -199,12 +215,12 @@ std::string verdict_text(const Result& result) {
   }
   for (const std::string& name : result.only_in_a) reasons.push_back(name + " is only in A");
   for (const std::string& name : result.only_in_b) reasons.push_back(name + " is only in B");
-  return "differ: " + printable(join(reasons, "; "));
+  return "differ: " + printable(explain::join(reasons, "; "));
 }
 
-std::string result_text(const Result& result, const Model& a, const Model& b,
+std::string result_text(const ModelComparison& result, const Model& a, const Model& b,
                         const DiffOptions& options) {
-  const Terminal terminal = detect_terminal();
+  const Terminal terminal = console::detect_terminal();
   std::string text;
   const auto add_model = [&text, &terminal](std::string_view side, const Model& model,
                                             const std::string& path) {
@@ -224,20 +240,20 @@ std::string result_text(const Result& result, const Model& a, const Model& b,
     add_numbers(text, rope);
   }
   if (!result.only_in_a.empty())
-    text += "\nOnly in A: " + printable(join(result.only_in_a, ", ")) + "\n";
+    text += "\nOnly in A: " + printable(explain::join(result.only_in_a, ", ")) + "\n";
   if (!result.only_in_b.empty())
-    text += "\nOnly in B: " + printable(join(result.only_in_b, ", ")) + "\n";
+    text += "\nOnly in B: " + printable(explain::join(result.only_in_b, ", ")) + "\n";
   const Style style = is_same(result) ? Style::kValue : Style::kWarning;
   return text + "\n" + paint(terminal, style, verdict_text(result)) + "\n";
 }
 
 void diff(const DiffOptions& options) {
-  parse_context(options.context);  // wrong usage before unreadable files
+  parse_context(options.context);  // usage errors come before file errors
   const Model a = Model::read(options.a);
   const Model b = Model::read(options.b);
-  const Result result = compare_models(a, b, options);
-  print_out(options.json ? to_text(result_json(result, options))
-                         : result_text(result, a, b, options));
+  const ModelComparison result = compare_models(a, b, options);
+  console::print_out(options.json ? explain::to_text(result_json(result, options))
+                                  : result_text(result, a, b, options));
 }
 
 }  // namespace
@@ -246,13 +262,12 @@ void add_diff(CLI::App& app) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* verb = app.add_subcommand("diff", "Compare the rotations of two models");
   verb->footer(kDiffFooter);
-  verb->add_option("A", options->a, "A model")->required()->type_name("");
-  verb->add_option("B", options->b, "Another model")->required()->type_name("");
-  verb->add_option("--context", options->context,
-                   "Positions in use, for recipes that depend on the length")
+  verb->add_option("A", options->a, "First model")->required()->type_name("");
+  verb->add_option("B", options->b, "Second model")->required()->type_name("");
+  verb->add_option("--context", options->context, "Context in use, for recipes that depend on it")
       ->type_name("N");
   verb->add_option("--rope", options->rope, "Only the rope of this name")->type_name("NAME");
-  verb->add_flag("--json", options->json, "Print JSON for a program");
+  verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { diff(*options); });
 }
 

@@ -1,26 +1,26 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The command rotary: what a model's rotation is, and the rotation itself.
-#include "tools/cli.h"
-#include "tools/command.h"
+// The command rotary: inspects, compares, applies and measures the rotation of a model.
+#include "console/command.h"
+#include "tools/commands.h"
 
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  rotary inspect config.json            what turns, how fast, and what was assumed
-  rotary inspect Qwen2.5-7B/ --json     the same for a program
-  rotary diff base.json long.json       where two models part
+  rotary inspect config.json            frequencies, layout, scaling and assumptions
+  rotary inspect Qwen2.5-7B/ --json     the same as JSON
+  rotary diff base.json long.json       differences between two models
   rotary rotate config.json q.npy out.npy --positions 0:4096
-  rotary bench                          how fast this machine rotates
+  rotary bench                          speed of the rotation on this machine
 
-Exit codes: 0 done, 1 failed, 2 wrong usage. `rotary VERB --help` tells more about a verb.)";
+Exit codes: 0 done, 1 failed, 2 wrong usage. `rotary VERB --help` describes a verb.)";
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace rotary::cli;
-  return run_command(
+  return rotary::console::run_command(
       {.name = "rotary",
        .about = "rotary: the rotary position embedding (RoPE) of any model",
        .footer = kFooter,

@@ -1,25 +1,25 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares the CUDA engine with the CPU engine over jobs drawn at random: rotations bit for bit,
-// 8-bit results with what becomes of the CPU's float32, gradients to the last places of a double.
-//   check [jobs] [seed]
+// Compares the CUDA engine with the CPU engine over random rotations: rotations bit for bit, 8-bit
+// output with the rounded float32 results of the CPU, gradients to 1e-11.
+//   check [cases] [seed]
 
 #include <cuda_fp8.h>
 
 #include <algorithm>
 #include <map>
 
-#include "random_job.h"
+#include "random_rotation.h"
 
 namespace {
 
-using namespace random_jobs;  // NOLINT: a program
+using namespace random_rotations;  // NOLINT: a program
 
-/// A job in device memory that lies in the order of the arena.
+/// The parameters of a random rotation in the arena's device memory.
 class OnDevice {
  public:
-  OnDevice(const RandomJob& random, const Arena& arena)
+  OnDevice(const RandomRotation& random, const Arena& arena)
       : shift_(arena.device - arena.before.data()), positions_(moved(random.positions)) {
     for (const Operand& x : random.operands) operands_.emplace_back(moved(x.in), moved(x.out));
     if (random.source.table == nullptr) return;
@@ -33,14 +33,14 @@ class OnDevice {
     view.device = {DeviceType::kCuda, 0};
     return view;
   }
-  Job job(Job job) const {
-    if (job.source.table != nullptr) job.source.table = &table_;
-    return {.source = job.source,
-            .direction = job.direction,
-            .read = job.read,
-            .write = job.write,
-            .pairs = job.pairs,
-            .rotary_offset = job.rotary_offset,
+  RotateParams params(RotateParams params) const {
+    if (params.source.table != nullptr) params.source.table = &table_;
+    return {.source = params.source,
+            .direction = params.direction,
+            .read = params.read,
+            .write = params.write,
+            .pairs = params.pairs,
+            .rotary_offset = params.rotary_offset,
             .operands = operands_,
             .positions = positions_};
   }
@@ -74,14 +74,14 @@ void download(Arena& arena) {
   check(cudaMemcpy(arena.got.data(), arena.device, arena.used, cudaMemcpyDeviceToHost), "back");
 }
 
-/// Half-words in which the engines differ, anywhere in the memory.
-std::int64_t count_differing(const RandomJob& random, Arena& arena, bool overlaps) {
+/// 16-bit words in which the engines' memory differs.
+std::int64_t count_differing(const RandomRotation& random, Arena& arena, bool overlaps) {
   upload(arena);
   const OnDevice device(random, arena);
-  check_on_cuda("check", device.job(random.job()));
-  rotate_on_cuda("check", device.job(random.job()), {.overlap = overlaps});
+  check_on_cuda("check", device.params(random.params()));
+  rotate_on_cuda("check", device.params(random.params()), {.overlap = overlaps});
   download(arena);
-  rotate_on_cpu(random.job(), Threads{});
+  rotate_on_cpu(random.params(), Threads{});
   std::int64_t differing = 0;
   for (std::size_t i = 0; i + 2 <= arena.used; i += 2) {
     differing += std::memcmp(&arena.before[i], &arena.got[i], 2) != 0;
@@ -89,13 +89,13 @@ std::int64_t count_differing(const RandomJob& random, Arena& arena, bool overlap
   return differing;
 }
 
-float number_at(DType type, const void* data, std::int64_t at) {
+float element_at(DType type, const void* data, std::int64_t at) {
   const auto* half = static_cast<const std::uint16_t*>(data);
   if (type == DType::kFloat32) return static_cast<const float*>(data)[at];
   return type == DType::kBFloat16 ? from_bfloat16(half[at]) : from_float16(half[at]);
 }
 
-/// Calls `with(element of a, element of b)` for each element of a head of every token.
+/// Calls `with(offset in a, offset in b)` for every element of two views of `shape`.
 template <typename With>
 void for_each_element(const Dims& shape, const Dims& a, const Dims& b, const With& with) {
   for (std::int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
@@ -109,31 +109,31 @@ void for_each_element(const Dims& shape, const Dims& a, const Dims& b, const Wit
   }
 }
 
-/// Bytes that are not the CPU's results in float32, times the scale, rounded.
-std::int64_t count_differing_bytes(RandomJob& random, Arena& arena, Draw& draw) {
+/// Bytes that differ from the CPU's float32 results, scaled and rounded to 8 bits.
+std::int64_t count_differing_bytes(RandomRotation& random, Arena& arena, Draw& draw) {
   const DType type = draw.of({DType::kFloat8E4M3, DType::kFloat8E5M2});
   auto* scales = reinterpret_cast<float*>(arena.take(64));
   std::vector<Operand> wide;
-  std::vector<Operand> narrow;
+  std::vector<Operand> float8;
   for (std::size_t k = 0; k < random.operands.size(); ++k) {
     const ConstTensorView in = random.operands[k].in;
     scales[k] = k == 0 ? 1.0f : static_cast<float>(40.0 * draw.real());
     const TensorView to = make_view(draw, arena, DType::kFloat16, in.shape, k % 2 == 0 ? 0 : 2);
     TensorView out = to;
     out.dtype = type;
-    narrow.emplace_back(in, out, k == 0 ? nullptr : scales + k);
+    float8.emplace_back(in, out, k == 0 ? nullptr : scales + k);
     const TensorView floats = make_view(draw, arena, DType::kFloat32, in.shape, 0);
     for_each_element(in.shape, in.strides, floats.strides, [&](std::int64_t a, std::int64_t b) {
-      static_cast<float*>(floats.data)[b] = number_at(in.dtype, in.data, a);
+      static_cast<float*>(floats.data)[b] = element_at(in.dtype, in.data, a);
     });
-    const TensorView turned = make_view(draw, arena, DType::kFloat32, in.shape, 0);
-    wide.emplace_back(ConstTensorView(floats), turned);
+    const TensorView rotated = make_view(draw, arena, DType::kFloat32, in.shape, 0);
+    wide.emplace_back(ConstTensorView(floats), rotated);
   }
   upload(arena);
-  random.operands = narrow;
+  random.operands = float8;
   const OnDevice device(random, arena);
   std::vector<Operand> moved;
-  for (const Operand& x : narrow) {
+  for (const Operand& x : float8) {
     const auto* scale = x.out_scale;
     if (scale != nullptr) {
       scale = reinterpret_cast<const float*>(
@@ -141,7 +141,7 @@ std::int64_t count_differing_bytes(RandomJob& random, Arena& arena, Draw& draw) 
     }
     moved.emplace_back(device.moved(x.in), device.moved(x.out), scale);
   }
-  const Job base = device.job(random.job());
+  const RotateParams base = device.params(random.params());
   rotate_on_cuda("check",
                  {.source = base.source,
                   .direction = base.direction,
@@ -154,13 +154,13 @@ std::int64_t count_differing_bytes(RandomJob& random, Arena& arena, Draw& draw) 
                  {});
   download(arena);
   random.operands = wide;
-  rotate_on_cpu(random.job(), Threads{});
+  rotate_on_cpu(random.params(), Threads{});
   std::int64_t differing = 0;
   for (std::size_t k = 0; k < wide.size(); ++k) {
     const auto* got = reinterpret_cast<const std::uint8_t*>(
-        arena.got.data() + (static_cast<char*>(narrow[k].out.data) - arena.before.data()));
+        arena.got.data() + (static_cast<char*>(float8[k].out.data) - arena.before.data()));
     const auto* floats = static_cast<const float*>(wide[k].out.data);
-    for_each_element(wide[k].out.shape, wide[k].out.strides, narrow[k].out.strides,
+    for_each_element(wide[k].out.shape, wide[k].out.strides, float8[k].out.strides,
                      [&](std::int64_t a, std::int64_t b) {
                        const auto kind = type == DType::kFloat8E4M3 ? __NV_E4M3 : __NV_E5M2;
                        differing += got[b] != __nv_cvt_float_to_fp8(floats[a] * scales[k],
@@ -170,19 +170,19 @@ std::int64_t count_differing_bytes(RandomJob& random, Arena& arena, Draw& draw) 
   return differing;
 }
 
-/// Largest difference of a list, over its largest entry.
+/// Largest absolute difference, relative to the largest entry.
 double difference(std::span<const double> a, const double* b) {
-  double most = 0.0;
+  double max_error = 0.0;
   double size = 1e-300;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
+    max_error = std::max(max_error, std::abs(a[i] - b[i]));
     size = std::max(size, std::abs(a[i]));
   }
-  return most / size;
+  return max_error / size;
 }
 
-/// Largest relative difference of the gradients of one job.
-double gradient_difference(RandomJob& random, Arena& arena, Draw& draw) {
+/// Largest relative difference of the gradients of one rotation.
+double gradient_difference(RandomRotation& random, Arena& arena, Draw& draw) {
   std::vector<GradientOperand> tensors;
   std::vector<GradientOperand> moved;
   for (Operand& x : random.operands) {
@@ -197,9 +197,9 @@ double gradient_difference(RandomJob& random, Arena& arena, Draw& draw) {
     return reinterpret_cast<double*>(arena.take(count * 8));
   };
   const std::int64_t entries = random.pairs * random.axes;
-  const std::int64_t places = axes * rows * random.tokens;
+  const std::int64_t num_positions = axes * rows * random.tokens;
   double* frequencies = list(entries);
-  double* positions = list(places);
+  double* positions = list(num_positions);
   double* scale = list(1);
   const auto bytes =
       gradient_workspace_on_cuda(random.pairs, random.axes, random.batch, random.tokens);
@@ -223,13 +223,13 @@ double gradient_difference(RandomJob& random, Arena& arena, Draw& draw) {
                                      .positions = device.moved(wanted.positions),
                                      .scale = at(scale),
                                      .workspace = {at(workspace), bytes}};
-  const Job forward = device.job(random.job());
+  const RotateParams forward = device.params(random.params());
   gradient_on_cuda(
       "check",
       {.forward = forward, .tensors = moved, .frequencies = random.matrix, .parameters = on_device},
       {.overlap = draw.chance(50)});
   download(arena);
-  gradient_on_cpu({.forward = random.job(),
+  gradient_on_cpu({.forward = random.params(),
                    .tensors = tensors,
                    .frequencies = random.matrix,
                    .parameters = wanted},
@@ -239,20 +239,20 @@ double gradient_difference(RandomJob& random, Arena& arena, Draw& draw) {
                                            (reinterpret_cast<char*>(host) - arena.before.data()));
   };
   return std::max({difference(wanted.frequencies, got(frequencies)),
-                   difference({positions, static_cast<std::size_t>(places)}, got(positions)),
+                   difference({positions, static_cast<std::size_t>(num_positions)}, got(positions)),
                    difference({scale, 1}, got(scale))});
 }
 
-struct Sum {
-  int jobs = 0;
+struct Total {
+  int cases = 0;
   std::int64_t differing = 0;
-  double most = 0.0;
+  double max_error = 0.0;
 };
 
-/// One job; its kind and what differs.
-void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& failed) {
-  RandomJob random(draw, arena);
-  // Where something grows the last place of exp counts: tests/cuda has the tolerance for it.
+/// Runs one random case and adds its differences to the totals of its kind.
+void run_case(Draw& draw, Arena& arena, std::map<std::string, Total>& totals, int& failed) {
+  RandomRotation random(draw, arena);
+  // With growth the last ulp of exp differs: tests/cuda has the tolerance for it.
   const bool strict = random.kind != "grows";
   const bool has_double =
       std::any_of(random.operands.begin(), random.operands.end(),
@@ -262,22 +262,22 @@ void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& fa
   bool good = true;
   if (draw.chance(20) && plain && !random.large) {
     random.direction = Direction::kForward;
-    Sum& sum = sums["gradient, " + random.kind];
+    Total& total = totals["gradient, " + random.kind];
     const double found = gradient_difference(random, arena, draw);
-    ++sum.jobs;
-    sum.most = std::max(sum.most, found);
+    ++total.cases;
+    total.max_error = std::max(total.max_error, found);
     good = found <= (strict ? 1e-11 : 1e-5);
-    if (!good) std::printf("job %d: gradients differ by %.3g\n", current_job, found);
+    if (!good) std::printf("case %d: gradients differ by %.3g\n", current_case, found);
   } else {
-    const bool narrow = !has_double && !random.large && draw.chance(15);
-    Sum& sum = sums[(narrow ? "8 bits, " : random.large ? "large, " : "") + random.kind];
-    const std::int64_t found = narrow ? count_differing_bytes(random, arena, draw)
+    const bool float8 = !has_double && !random.large && draw.chance(15);
+    Total& total = totals[(float8 ? "8 bits, " : random.large ? "large, " : "") + random.kind];
+    const std::int64_t found = float8 ? count_differing_bytes(random, arena, draw)
                                       : count_differing(random, arena, draw.chance(30));
-    ++sum.jobs;
-    sum.differing += found;
+    ++total.cases;
+    total.differing += found;
     good = found == 0 || !strict;
     if (!good) {
-      std::printf("job %d (%s): %lld differ\n", current_job, random.kind.c_str(),
+      std::printf("case %d (%s): %lld differ\n", current_case, random.kind.c_str(),
                   static_cast<long long>(found));
     }
   }
@@ -287,23 +287,23 @@ void run_job(Draw& draw, Arena& arena, std::map<std::string, Sum>& sums, int& fa
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int jobs = argc > 1 ? std::atoi(argv[1]) : 500;
+  const int cases = argc > 1 ? std::atoi(argv[1]) : 500;
   const int seed = argc > 2 ? std::atoi(argv[2]) : 1;
   Arena arena;
-  std::map<std::string, Sum> sums;
+  std::map<std::string, Total> totals;
   int failed = 0;
-  for (int i = 0; i < jobs && failed < 20; ++i) {
+  for (int i = 0; i < cases && failed < 20; ++i) {
     Draw draw(static_cast<std::uint64_t>(seed) * 1'000'003 + static_cast<std::uint64_t>(i));
-    current_job = i;
+    current_case = i;
     arena.used = 0;
-    run_job(draw, arena, sums, failed);
+    run_case(draw, arena, totals, failed);
   }
-  for (const auto& [kind, sum] : sums) {
-    std::printf("%-22s %5d jobs, ", kind.c_str(), sum.jobs);
+  for (const auto& [kind, total] : totals) {
+    std::printf("%-22s %5d cases, ", kind.c_str(), total.cases);
     if (kind.starts_with("gradient")) {
-      std::printf("differ by at most %.3g\n", sum.most);
+      std::printf("differ by at most %.3g\n", total.max_error);
     } else {
-      std::printf("%lld elements differ\n", static_cast<long long>(sum.differing));
+      std::printf("%lld elements differ\n", static_cast<long long>(total.differing));
     }
   }
   return failed == 0 ? 0 : 1;

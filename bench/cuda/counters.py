@@ -1,11 +1,11 @@
-"""Hardware counters of single launches of src/cuda, by ncu: a table, and lines of JSON.
+"""Hardware counters of single launches of src/cuda, by ncu: a table, and JSON lines.
 
     python3 counters.py <cuda_ladder> <file for JSON>
 
-Clocks and caches are left as they are, and launches are not first ones. A warp's life is the number
-of instructions it issues times the cycles from one to the next. In between it waits: for what a
-load has not brought yet (memory), for its instructions to come in (code), for the constant cache
-that parameters are read through (parameters), for other warps (barrier).
+Clocks and caches are not controlled, and launches are warmed up. The cycles of a warp are its
+issued instructions times the latency per instruction. Stall reasons: outstanding loads (memory),
+instruction fetch (code), misses of the constant cache that holds the parameters (parameters),
+barriers (barrier).
 """
 
 import csv
@@ -20,7 +20,7 @@ import tempfile
 
 LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-WAITS = {
+STALLS = {
     "waits_memory_percent": STALL.format("long_scoreboard"),
     "waits_code_percent": STALL.format("no_instruction"),
     "waits_parameters_percent": STALL.format("imc_miss"),
@@ -40,7 +40,7 @@ METRICS = [
     "smsp__warps_launched.sum",
     "smsp__inst_executed.sum",
     LATENCY,
-    *WAITS.values(),
+    *STALLS.values(),
     *DIRECT.values(),
 ]
 HEADINGS = {
@@ -60,27 +60,27 @@ HEADINGS = {
 
 
 def find_ncu() -> str:
-    """On the PATH, or where toolkits put it."""
-    places = glob.glob("/opt/nvidia/nsight-compute/*/ncu")
-    places += glob.glob("/usr/local/cuda*/nsight-compute*/ncu")
-    found = shutil.which("ncu") or (sorted(places)[-1] if places else None)
+    """Path of ncu: on the PATH, or in a toolkit's folder."""
+    candidates = glob.glob("/opt/nvidia/nsight-compute/*/ncu")
+    candidates += glob.glob("/usr/local/cuda*/nsight-compute*/ncu")
+    found = shutil.which("ncu") or (sorted(candidates)[-1] if candidates else None)
     if found is None:
-        sys.exit("counters.py: there is no ncu (Nsight Compute)")
+        sys.exit("counters.py: ncu (Nsight Compute) not found")
     return found
 
 
 def profile(ladder: str) -> tuple[list[str], list[dict[str, float]]]:
-    """Names of the launches, and the metrics of each."""
+    """Names of the launches, and their metrics."""
     command = [find_ncu(), "--profile-from-start=off", "--clock-control=none", "--csv"]
     command += ["--cache-control=none", "--print-units=base", "--metrics=" + ",".join(METRICS)]
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "ncu.csv"
         command += [f"--log-file={log}", ladder, "counters"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        said = log.read_text() if log.exists() else ""
+        output = log.read_text() if log.exists() else ""
     if done.returncode != 0:
-        sys.exit(said)
-    rows = [line for line in said.splitlines() if line.startswith('"')]
+        sys.exit(output)
+    rows = [line for line in output.splitlines() if line.startswith('"')]
     launches: list[dict[str, float]] = []
     for row in csv.DictReader(io.StringIO("\n".join(rows))):
         if int(row["ID"]) == len(launches):
@@ -90,7 +90,7 @@ def profile(ladder: str) -> tuple[list[str], list[dict[str, float]]]:
 
 
 def figures_of(m: dict[str, float]) -> dict[str, float]:
-    """What the table shows, from the metrics of a launch."""
+    """Columns of the table, from the metrics of a launch."""
     figures = {
         "us": m["gpu__time_duration.sum"] / 1e3,
         "read_mb": m["dram__bytes_read.sum"] / 1e6,
@@ -99,7 +99,7 @@ def figures_of(m: dict[str, float]) -> dict[str, float]:
         "warp_cycles": m[LATENCY] * m["smsp__inst_executed.sum"] / m["smsp__warps_launched.sum"],
     }
     figures |= {name: m[metric] for name, metric in DIRECT.items()}
-    figures |= {name: 100 * m[metric] / m[LATENCY] for name, metric in WAITS.items()}
+    figures |= {name: 100 * m[metric] / m[LATENCY] for name, metric in STALLS.items()}
     return {name: round(value, 2) for name, value in figures.items()}
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     names, launches = profile(sys.argv[1])
     if not names or len(names) != len(launches):
         sys.exit(f"counters.py: {len(names)} launches, counters of {len(launches)}")
-    print("\nCounters of one launch, by ncu; of a warp's cycles, what it waits for")
+    print("\nCounters of one launch, by ncu; shares of a warp's cycles by stall reason")
     print(" " * 34 + "".join(f"{h:>{len(h) + 2}}" for h in HEADINGS.values()))
     with open(sys.argv[2], "w") as lines:
         for name, launch in zip(names, launches, strict=True):

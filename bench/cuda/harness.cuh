@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Workloads, memory and clocks of the ladder.
+// Workloads, memory and timers of the ladder.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "rungs.cuh"
+#include "ladder_kernels.cuh"
 
 namespace harness {
 
@@ -31,7 +31,7 @@ struct Workload {
   int q_heads;
   int k_heads;
   int head_dim;
-  int size;  // bytes of an element: 2 is bfloat16, 4 float32
+  int size;  // bytes per element: 2 is bfloat16, 4 is float32
 
   std::int64_t rows() const { return batch * tokens; }
   std::int64_t elements() const { return rows() * (q_heads + k_heads) * head_dim; }
@@ -48,7 +48,7 @@ inline std::vector<Workload> workloads() {
           {"F", 64, 512, 12, 12, 64, 4}};
 }
 
-/// Numbers in (-4, 4) from a counter.
+/// Values in (-4, 4) from a hashed counter.
 template <class E>
 __global__ void fill(typename E::Storage* to, std::int64_t count, std::uint64_t seed) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
@@ -72,22 +72,23 @@ static __global__ void count_differences(const uint4* a, const uint4* b, std::in
   if (mine != 0) atomicAdd(differences, mine);
 }
 
-/// Pools that hold every workload several times. Calls go round these sets, so that none finds its
-/// memory in the second-level cache.
+/// Pools that hold every workload several times. Calls cycle through these sets, so that none finds
+/// its memory in L2.
 class Memory {
  public:
   Memory(std::int64_t largest, int times) : bytes_(largest * times) {
     check(cudaMalloc(reinterpret_cast<void**>(&in), bytes_), "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void**>(&out), bytes_), "cudaMalloc");
-    check(cudaMalloc(reinterpret_cast<void**>(&wanted), largest), "cudaMalloc");
+    check(cudaMalloc(reinterpret_cast<void**>(&expected), largest), "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void**>(&counter_), sizeof(*counter_)), "cudaMalloc");
   }
   int sets(const Workload& w) const { return static_cast<int>(bytes_ / w.bytes()); }
   void fill_input(const Workload& w) const {
     if (w.size == 2) {
-      fill<rungs::BFloat16><<<1024, 256>>>(reinterpret_cast<std::uint16_t*>(in), bytes_ / 2, 7);
+      fill<ladder_kernels::BFloat16>
+          <<<1024, 256>>>(reinterpret_cast<std::uint16_t*>(in), bytes_ / 2, 7);
     } else {
-      fill<rungs::Float32><<<1024, 256>>>(reinterpret_cast<float*>(in), bytes_ / 4, 7);
+      fill<ladder_kernels::Float32><<<1024, 256>>>(reinterpret_cast<float*>(in), bytes_ / 4, 7);
     }
     check(cudaDeviceSynchronize(), "fill");
   }
@@ -101,7 +102,7 @@ class Memory {
   }
   char* in = nullptr;
   char* out = nullptr;
-  char* wanted = nullptr;  // of one set
+  char* expected = nullptr;  // one set
 
  private:
   std::int64_t bytes_;
@@ -120,7 +121,7 @@ class Clock {
     check(cudaEventCreate(&begin_), "cudaEventCreate");
     check(cudaEventCreate(&end_), "cudaEventCreate");
   }
-  /// us for one of `calls` calls in one graph, median of `repeats` replays.
+  /// us per call in a graph of `calls` calls, median of `repeats` replays.
   double in_graph(int calls, int repeats, const std::function<void(int)>& call) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
@@ -139,7 +140,7 @@ class Clock {
     check(cudaGraphDestroy(graph), "destroy");
     return median(times);
   }
-  /// us of calls without a graph, each between two events, all queued.
+  /// us per call without a graph, each between two events, all queued: median.
   double queued(int calls, const std::function<void(int)>& call) {
     std::vector<cudaEvent_t> events(static_cast<std::size_t>(calls) + 1);
     for (cudaEvent_t& event : events) check(cudaEventCreate(&event), "event");

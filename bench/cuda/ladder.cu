@@ -1,15 +1,15 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The ladder of versions that the kernel of src/cuda grew on: each rung is checked, then measured
-// on the same workloads in the same run as a device-to-device copy.
+// The ladder of kernel versions that led to src/cuda: each is checked, then measured on the same
+// workloads in the same run as a device-to-device copy.
 //   ladder [file for JSON]
-//   ladder rope                       only decoding steps, and what goes through the public API
-//   ladder counters                   single launches for a profiler, one a line printed
+//   ladder rope                       only decoding steps and the public API
+//   ladder counters                   single launches for a profiler, one per printed line
 //
-// Times are of graphs of calls that go round sets of tensors of 8 GB in all, median of replays, the
-// gaps between launches included. A fraction is (q and k read once and written once) / time, over
-// the rate of a copy of workload A's q and k.
+// Times are per call in a graph of calls that cycle through 8 GB of tensors: median of replays,
+// gaps between launches included. A fraction is (q and k read once and written once) / time,
+// relative to the rate of a copy of workload A's q and k.
 
 #include <cuda_profiler_api.h>
 
@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "accuracy.cuh"
-#include "calls.cuh"
 #include "harness.cuh"
-#include "rope_rows.cuh"
+#include "rope_bench.cuh"
+#include "run_kernel.cuh"
 
 namespace {
 
@@ -30,9 +30,9 @@ using harness::check;
 using harness::Clock;
 using harness::Memory;
 using harness::Workload;
-using ladder::Rung;
-using ladder::Turn;
-using rungs::Layout;
+using ladder::KernelId;
+using ladder::Problem;
+using ladder_kernels::Layout;
 
 struct Mode {
   const char* name;
@@ -43,11 +43,11 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"half, out of place", Layout::kHalf, false, 1.0f},
     {"half, in place", Layout::kHalf, true, 1.0f},
-    {"interleaved, out of place", Layout::kNeighbours, false, 1.0f},
-    {"interleaved, in place", Layout::kNeighbours, true, 1.0f},
+    {"interleaved, out of place", Layout::kInterleaved, false, 1.0f},
+    {"interleaved, in place", Layout::kInterleaved, true, 1.0f},
     {"half, adjoint, out of place", Layout::kHalf, false, -1.0f},
-    {"interleaved, adjoint, out of place", Layout::kNeighbours, false, -1.0f}};
-constexpr int kRungs = static_cast<int>(Rung::kLibraryOverlapping) + 1;
+    {"interleaved, adjoint, out of place", Layout::kInterleaved, false, -1.0f}};
+constexpr int kNumKernels = static_cast<int>(KernelId::kLibraryOverlapping) + 1;
 
 /// A decoding step: 32 and 8 heads of 128.
 Workload decode_of(std::int64_t tokens) { return {"C", 1, tokens, 32, 8, 128, 2}; }
@@ -79,13 +79,13 @@ class Ladder {
     for (int mode = 0; mode < 6; ++mode) print_mode(mode);
     print_protocols();
     print_decode();
-    ladder::RopeRows(memory_, clock_, rate_).print(workloads_);
+    ladder::RopeBench(memory_, clock_, rate_).print(workloads_);
   }
 
   void run_rope() {
     memory_.fill_input(workloads_[0]);
     print_decode();
-    ladder::RopeRows(memory_, clock_, copy_rate()).print(workloads_);
+    ladder::RopeBench(memory_, clock_, copy_rate()).print(workloads_);
   }
 
   /// Between cudaProfilerStart and cudaProfilerStop.
@@ -102,8 +102,8 @@ class Ladder {
   bool failed() const { return failed_; }
 
  private:
-  Turn turn_of(const Workload& w, const Mode& mode, int set,
-               const std::int64_t* ids = nullptr) const {
+  Problem problem_of(const Workload& w, const Mode& mode, int set,
+                     const std::int64_t* ids = nullptr) const {
     const std::int64_t at = set % memory_.sets(w) * w.bytes();
     const char* const in = (mode.in_place ? memory_.out : memory_.in) + at;
     return {w, mode.layout, in, memory_.out + at, 0, ids, mode.sign};
@@ -113,7 +113,8 @@ class Ladder {
     for (int set = 0; set < 3; ++set) {
       const bool profiles = set == 2;
       if (profiles) check(cudaProfilerStart(), "profiler");
-      ladder::run(Rung::kLibrary, turn_of(w, mode, ids == nullptr ? set : 0, ids), clock_.stream);
+      ladder::run(KernelId::kLibrary, problem_of(w, mode, ids == nullptr ? set : 0, ids),
+                  clock_.stream);
       check(cudaStreamSynchronize(clock_.stream), "profile");
       if (profiles) check(cudaProfilerStop(), "profiler");
     }
@@ -126,12 +127,12 @@ class Ladder {
   }
 
   void copy(const Workload& w, int set) const {
-    // In pieces: single copies of half a gigabyte and more are slower inside a graph.
-    constexpr std::int64_t kPiece = std::int64_t{256} << 20;
+    // In parts: single copies of half a gigabyte and more are slower inside a graph.
+    constexpr std::int64_t kPartBytes = std::int64_t{256} << 20;
     const std::int64_t at = set % memory_.sets(w) * w.bytes();
-    for (std::int64_t i = 0; i < w.bytes(); i += kPiece) {
+    for (std::int64_t i = 0; i < w.bytes(); i += kPartBytes) {
       check(cudaMemcpyAsync(memory_.out + at + i, memory_.in + at + i,
-                            static_cast<std::size_t>(std::min(kPiece, w.bytes() - i)),
+                            static_cast<std::size_t>(std::min(kPartBytes, w.bytes() - i)),
                             cudaMemcpyDeviceToDevice, clock_.stream),
             "copy");
     }
@@ -143,8 +144,8 @@ class Ladder {
     return 2.0 * static_cast<double>(a.bytes()) / us;
   }
 
-  /// Differing 32-bit words of one call of the rung, after the output was poisoned.
-  std::uint64_t words_wrong(Rung rung, const Workload& w, const Mode& mode) {
+  /// Differing 32-bit words after one run of the kernel on poisoned output.
+  std::uint64_t words_wrong(KernelId kernel, const Workload& w, const Mode& mode) {
     const auto bytes = static_cast<std::size_t>(w.bytes());
     if (mode.in_place) {
       check(cudaMemcpy(memory_.out, memory_.in, bytes, cudaMemcpyDeviceToDevice), "copy");
@@ -152,54 +153,56 @@ class Ladder {
       check(cudaMemset(memory_.out, 0xee, bytes), "poison");
     }
     check(cudaDeviceSynchronize(), "synchronize");
-    ladder::run(rung, turn_of(w, mode, 0), clock_.stream);
-    check(cudaStreamSynchronize(clock_.stream), ladder::name_of(rung));
-    return memory_.differences(memory_.out, memory_.wanted, w.bytes());
+    ladder::run(kernel, problem_of(w, mode, 0), clock_.stream);
+    check(cudaStreamSynchronize(clock_.stream), ladder::name_of(kernel));
+    return memory_.differences(memory_.out, memory_.expected, w.bytes());
   }
 
-  void measure(const Workload& w, int number) {
-    const Mode& mode = kModes[number];
-    Turn first{w, mode.layout, memory_.in, memory_.wanted, 0, nullptr, mode.sign};
-    ladder::run(Rung::kNaive, first, clock_.stream);
+  void measure(const Workload& w, int mode_index) {
+    const Mode& mode = kModes[mode_index];
+    Problem problem{w, mode.layout, memory_.in, memory_.expected, 0, nullptr, mode.sign};
+    ladder::run(KernelId::kNaive, problem, clock_.stream);
     check(cudaStreamSynchronize(clock_.stream), "naive");
-    report_error(w, first, "naive");
-    for (int r = 0; r < kRungs; ++r) {
-      const auto rung = static_cast<Rung>(r);
-      if (number > 2 && rung < Rung::kLibrary) continue;
-      if (rung == Rung::kExchanged && mode.layout != Layout::kHalf) continue;
-      if (const std::uint64_t wrong = words_wrong(rung, w, mode); wrong != 0) {
+    report_error(w, problem, "naive");
+    for (int r = 0; r < kNumKernels; ++r) {
+      const auto kernel = static_cast<KernelId>(r);
+      if (mode_index > 2 && kernel < KernelId::kLibrary) continue;
+      if (kernel == KernelId::kShuffle && mode.layout != Layout::kHalf) continue;
+      if (const std::uint64_t wrong = words_wrong(kernel, w, mode); wrong != 0) {
         std::printf("WRONG: %s, %s, %s: %llu words\n", w.name.c_str(), mode.name,
-                    ladder::name_of(rung), static_cast<unsigned long long>(wrong));
+                    ladder::name_of(kernel), static_cast<unsigned long long>(wrong));
         failed_ = true;
       }
-      times_[{w.name, number, r}] = clock_.in_graph(calls_for(w, 4.0), 9, [&](int i) {
-        ladder::run(rung, turn_of(w, mode, i), clock_.stream);
+      times_[{w.name, mode_index, r}] = clock_.in_graph(calls_for(w, 4.0), 9, [&](int i) {
+        ladder::run(kernel, problem_of(w, mode, i), clock_.stream);
       });
     }
   }
 
-  accuracy::Error report_error(const Workload& w, const Turn& t, const char* what) {
-    const accuracy::Error error = accuracy::error_of(w, t.in, t.out, t.layout, t.start, t.sign, 24);
-    if (error.most > 4e-6) {
-      std::printf("WRONG: %s, %s: off by %.3g beyond rounding\n", w.name.c_str(), what, error.most);
+  accuracy::Error report_error(const Workload& w, const Problem& problem, const char* what) {
+    const accuracy::Error error = accuracy::error_of(w, problem.in, problem.out, problem.layout,
+                                                     problem.start, problem.sign, 24);
+    if (error.max_excess > 4e-6) {
+      std::printf("WRONG: %s, %s: off by %.3g beyond rounding\n", w.name.c_str(), what,
+                  error.max_excess);
       failed_ = true;
     }
     return error;
   }
 
   void print_accuracy() {
-    const int floats = accuracy::count_other_bits<float>(1 << 22);
-    const int doubles = accuracy::count_other_bits<double>(1 << 20);
-    std::printf("cos and sin of %d and %d random phases: %d and %d differ from rope/phase.h\n",
+    const int floats = accuracy::count_bit_differences<float>(1 << 22);
+    const int doubles = accuracy::count_bit_differences<double>(1 << 20);
+    std::printf("cos and sin of %d and %d random phases: %d and %d differ from engine/phase.h\n",
                 1 << 22, 1 << 20, floats, doubles);
     failed_ = failed_ || floats != 0 || doubles != 0;
     const Workload& a = workloads_[0];
     memory_.fill_input(a);
     for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1'000'000'000}}) {
-      Turn t{a, Layout::kHalf, memory_.in, memory_.out, start, nullptr, 1.0f};
-      ladder::run(Rung::kLibrary, t, clock_.stream);
+      Problem problem{a, Layout::kHalf, memory_.in, memory_.out, start, nullptr, 1.0f};
+      ladder::run(KernelId::kLibrary, problem, clock_.stream);
       check(cudaStreamSynchronize(clock_.stream), "accuracy");
-      const accuracy::Error error = report_error(a, t, "src/cuda");
+      const accuracy::Error error = report_error(a, problem, "src/cuda");
       std::printf(
           "A from position %lld: relative error %.4e, of rounding the exact result once %.4e "
           "(%.4f)\n",
@@ -210,23 +213,23 @@ class Ladder {
     }
   }
 
-  void print_mode(int number) {
-    std::printf("\n%-40s", kModes[number].name);
+  void print_mode(int mode_index) {
+    std::printf("\n%-40s", kModes[mode_index].name);
     for (const Workload& w : workloads_) std::printf("        %s        ", w.name.c_str());
     std::printf("\n");
-    if (number == 0) print_copies();
-    for (int r = 0; r < kRungs; ++r) {
-      if (!times_.contains({workloads_[0].name, number, r})) continue;
-      std::printf("%-40s", ladder::name_of(static_cast<Rung>(r)));
+    if (mode_index == 0) print_copies();
+    for (int r = 0; r < kNumKernels; ++r) {
+      if (!times_.contains({workloads_[0].name, mode_index, r})) continue;
+      std::printf("%-40s", ladder::name_of(static_cast<KernelId>(r)));
       for (const Workload& w : workloads_) {
-        const double us = times_[{w.name, number, r}];
+        const double us = times_[{w.name, mode_index, r}];
         const double fraction = 2.0 * static_cast<double>(w.bytes()) / us / rate_;
         std::printf(" %8.2f (%.3f)", us, fraction);
         std::fprintf(json_,
-                     "{\"workload\": \"%s\", \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f, "
+                     "{\"workload\": \"%s\", \"mode\": \"%s\", \"kernel\": \"%s\", \"us\": %.3f, "
                      "\"fraction\": %.4f}\n",
-                     w.name.c_str(), kModes[number].name, ladder::name_of(static_cast<Rung>(r)), us,
-                     fraction);
+                     w.name.c_str(), kModes[mode_index].name,
+                     ladder::name_of(static_cast<KernelId>(r)), us, fraction);
       }
       std::printf("\n");
     }
@@ -243,7 +246,7 @@ class Ladder {
     std::printf("\n");
   }
 
-  /// The same work by other clocks: one set again and again, and single launches between events.
+  /// The same work timed otherwise: one set repeatedly, and single launches between events.
   void print_protocols() {
     for (const Mode& mode : {kModes[0], kModes[1], kModes[2]}) print_protocols(mode);
   }
@@ -264,7 +267,7 @@ class Ladder {
       };
       line("copy", [&](int i) { copy(w, i); });
       line("src/cuda",
-           [&](int i) { ladder::run(Rung::kLibrary, turn_of(w, mode, i), clock_.stream); });
+           [&](int i) { ladder::run(KernelId::kLibrary, problem_of(w, mode, i), clock_.stream); });
     }
   }
 
@@ -277,22 +280,24 @@ class Ladder {
     }
     for (const Mode& mode : kModes) {
       if (mode.sign < 0.0f) continue;
-      for (const Rung rung : {Rung::kEarly, Rung::kLibrary, Rung::kLibraryOverlapping}) {
-        print_decode(mode.name, ladder::name_of(rung), [&](const Workload& w) {
-          ladder::run(rung, turn_of(w, mode, 0, ids_), clock_.stream);
+      for (const KernelId kernel :
+           {KernelId::kLoadsFirst, KernelId::kLibrary, KernelId::kLibraryOverlapping}) {
+        print_decode(mode.name, ladder::name_of(kernel), [&](const Workload& w) {
+          ladder::run(kernel, problem_of(w, mode, 0, ids_), clock_.stream);
         });
       }
     }
   }
 
-  void print_decode(const char* mode, const char* rung,
+  void print_decode(const char* mode, const char* kernel,
                     const std::function<void(const Workload&)>& call) {
-    std::printf("%-28s%-36s", mode, rung);
+    std::printf("%-28s%-36s", mode, kernel);
     for (const std::int64_t tokens : {1, 8, 64, 256}) {
       const double us = clock_.in_graph(64, 61, [&](int) { call(decode_of(tokens)); });
       std::printf("%8.3f", us);
-      std::fprintf(json_, "{\"decode\": %lld, \"mode\": \"%s\", \"rung\": \"%s\", \"us\": %.3f}\n",
-                   static_cast<long long>(tokens), mode, rung, us);
+      std::fprintf(json_,
+                   "{\"decode\": %lld, \"mode\": \"%s\", \"kernel\": \"%s\", \"us\": %.3f}\n",
+                   static_cast<long long>(tokens), mode, kernel, us);
     }
     std::printf("\n");
   }
@@ -300,7 +305,7 @@ class Ladder {
   struct Key {
     std::string workload;
     int mode;
-    int rung;
+    int kernel;
     auto operator<=>(const Key&) const = default;
   };
   std::FILE* json_;

@@ -1,11 +1,11 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast text becomes batches:
+// Throughput of tokenisation, token cache and batches:
 //
 //   bench_data VOCABULARY DICTIONARY CORPUS [THREADS]
 //
-// CORPUS holds documents parted by blank lines. The token cache is written to the folder for
+// CORPUS has documents separated by blank lines. The token cache is written to the folder for
 // temporary files, and removed.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// Tokenises the first documents, again and again for a second: one thread, no files.
+/// Tokenises the text repeatedly for a second, on one thread.
 void measure_tokenizer(const char* name, const rf::Tokenizer& tokenizer, const std::string& text) {
   rf::Tokens tokens;
   double bytes = 0;
@@ -87,7 +87,7 @@ void run(char** arguments, std::size_t threads) {
     }
     std::printf("%-28s %7s       %6.2f M tokens/s\n", "masked batches of 64 x 512", "",
                 tokens / (seconds() - first) / 1e6);
-    std::printf("%-28s %.1f M tokens in %llu documents, %.2f bytes of text a token\n", "corpus",
+    std::printf("%-28s %.1f M tokens in %llu documents, %.2f bytes of text per token\n", "corpus",
                 static_cast<double>(cache->num_tokens()) / 1e6,
                 static_cast<unsigned long long>(cache->num_documents()),
                 static_cast<double>(std::filesystem::file_size(arguments[3])) /

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Training RoFormer-base as a masked LM: `roformer bench` beside Hugging Face transformers.
+"""Training RoFormer-base as a masked LM: `roformer bench` and Hugging Face transformers compared.
 
-Both begin with the same weights and see the same batches; both take a step as training does:
+Both start from the same weights and use the same batches and the same training step:
 forward and backward in bfloat16 over float32 parameters, clipping, AdamW with fused kernels. Needs
 a GPU and transformers.
 """

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the rotation of a model, prints what it is, rotates a query with it and turns it back.
+// Reads the rotation of a model, describes it, rotates a query with it and unrotates it.
 //
 //   rotate path/to/config.json      (or a folder, or a .gguf file)
 
@@ -11,7 +11,7 @@
 
 #include "rotary/rotary_c.h"
 
-// Every call that can fail goes through here. A real program would hand the status on.
+// Checks the status of a call. A real program would return it.
 static void check(rotary_status status) {
   if (status == ROTARY_OK) return;
   fprintf(stderr, "rotate: %s: %s\n", rotary_status_name(status), rotary_last_error());
@@ -31,7 +31,7 @@ static void print_ropes(const rotary_model* model) {
   for (int64_t i = 0; i < count; ++i) {
     rotary_model_rope rope = rotary_model_rope_init();
     check(rotary_model_get_rope(model, i, &rope));
-    printf("%s: %s, theta %g, %" PRId64 " of %" PRId64 " dims turn, pairing %s\n", rope.name,
+    printf("%s: %s, theta %g, %" PRId64 " of %" PRId64 " dims rotated, pairing %s\n", rope.name,
            rope.scaling, rope.theta, rope.rotary_dim, rope.layout->head_dim,
            rope.layout->pairing == ROTARY_PAIRING_HALF ? "half" : "interleaved");
     print_lines("assumed", rope.assumed, rope.num_assumed);
@@ -55,7 +55,7 @@ static void rotate_and_back(const rotary_rope* rope, int64_t head_dim) {
   check(rotary_rope_unrotate(rope, &q, NULL, 1, &positions));
   int same = 1;
   for (size_t i = 0; i < size; ++i) same = same && x[i] > 0.999999F && x[i] < 1.000001F;
-  printf("turned back: %s\n", same ? "the same within 1e-6" : "not the same");
+  printf("unrotated: %s\n", same ? "the same within 1e-6" : "not the same");
   free(x);
 }
 
@@ -78,12 +78,12 @@ int main(int argc, char** argv) {
   rotary_head_layout layout = rotary_head_layout_init(0, 0);
   check(rotary_rope_get_frequencies(rope, &frequencies));
   check(rotary_rope_get_layout(rope, &layout));
-  printf("scale %g, pair 1 turns by %.9g rad a token\n", frequencies.scale,
+  printf("scale %g, frequency of pair 1: %.9g rad per token\n", frequencies.scale,
          frequencies.values[1 < frequencies.pairs ? frequencies.axes : 0]);
 
   rotate_and_back(rope, layout.head_dim);
 
-  // What does not fit is refused, with the reason, and nothing is written.
+  // Invalid arguments are rejected with a message, and nothing is written.
   float too_short[4] = {0.0F};
   const int64_t shape[] = {1, 1, 4};
   const rotary_tensor bad = rotary_tensor_contiguous(too_short, ROTARY_DTYPE_FLOAT32, 3, shape);

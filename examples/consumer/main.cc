@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rotates a query and a key at several positions and shows what every rotary embedding is for:
-// the score of a query and a key depends on how far apart they stand, not on where.
+// Rotates a query and a key at several positions and shows the purpose of rotary embeddings: the
+// score of a query and a key depends on their distance, not on their positions.
 
 #include <cmath>
 #include <cstdint>
@@ -40,7 +40,7 @@ int main() {
 
   std::printf("rotary %s\n", ROTARY_VERSION_STRING);
   for (std::int64_t pair = 0; pair < frequencies.pairs; ++pair) {
-    std::printf("pair %d turns by %g rad per token\n", static_cast<int>(pair), frequencies(pair));
+    std::printf("pair %d: frequency %g rad per token\n", static_cast<int>(pair), frequencies(pair));
   }
   const float near = score(rope, 5, 2);
   const float far = score(rope, 1'000'005, 1'000'002);

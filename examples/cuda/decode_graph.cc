@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A decoding step captured into a CUDA graph: one new token for each of 16 sequences, q and k of 32
-// layers rotated in place. Positions lie in device memory and change between replays; the graph
-// does not. Checks that replays do what calls do, and prints the time of a step either way.
+// layers rotated in place. Positions are in device memory and change between replays; the graph
+// does not. Checks that replays give the bits of calls, and prints the time of a step for both.
 
 #include <cuda_runtime_api.h>
 #include <rotary/rope.h>
@@ -60,8 +60,7 @@ class Heads {
   std::size_t bytes_;
 };
 
-/// Everything that a step needs: tensors, positions in device memory, and where the host writes the
-/// next ones.
+/// The state of decoding: tensors, positions in device memory, and the next positions on the host.
 class Decoder {
  public:
   Decoder() : q_(kQueryHeads), k_(kKeyHeads) {
@@ -79,8 +78,8 @@ class Decoder {
     cudaStreamDestroy(stream_);
   }
 
-  /// The step as calls: new positions to the device, then one launch a layer, each of which begins
-  /// while the one before it ends.
+  /// The step as calls: copies new positions to the device, then one launch per layer, each with
+  /// programmatic dependent launch.
   void call() const {
     check(cudaMemcpyAsync(positions_, next_, kBytes, cudaMemcpyHostToDevice, stream_));
     const auto at = rotary::Positions::at(rotary::ConstTensorView::contiguous(
@@ -92,7 +91,7 @@ class Decoder {
   /// The same as one launch.
   void replay() const { check(cudaGraphLaunch(graph_, stream_)); }
 
-  /// Runs all steps from the same start; us a step.
+  /// Runs all steps from the same start; microseconds per step.
   double decode(const std::function<void()>& step) const {
     q_.reset();
     k_.reset();
@@ -118,7 +117,7 @@ class Decoder {
  private:
   static constexpr std::size_t kBytes = kSequences * sizeof(std::int64_t);
 
-  /// Calls only queue kernels, so a graph can be made of them.
+  /// Calls only launch kernels, so they can be captured into a graph.
   void capture() {
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));

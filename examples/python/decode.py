@@ -1,7 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding with a cache of rotated keys: a prompt, then token by token; then the beginning of the
-text is dropped and the cached keys move up, in exact angles.
+"""Decoding with a cache of rotated keys: a prompt, then token by token. Then the first tokens are
+evicted and the cached keys are shifted, by exact angles.
 
     python examples/python/decode.py
 """
@@ -27,9 +27,9 @@ def main() -> None:
     assert np.array_equal(cache, rope.rotate(keys))
     print("token by token: the same as one call over the whole text, bit for bit")
 
-    kept = rope.shift(cache[16:], delta=-16)  # the first 16 tokens are forgotten
+    kept = rope.shift(cache[16:], delta=-16)  # the first 16 tokens are evicted
     error = np.abs(kept - rope.rotate(keys[16:])).max()
-    print(f"moved up by 16: within {error:.1e} of rotating anew")
+    print(f"shifted by -16: within {error:.1e} of rotating at the new positions")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of docs/python.md: what a longer context does to the pairs of a model, and how
-scores fall with distance.
+"""Draws the pictures of docs/python.md: the effect of a longer context on the pairs of a model, and
+the decay of scores with distance.
 
     python examples/python/pictures.py [FOLDER]      # docs/pictures, if none is given
 """
@@ -36,7 +36,7 @@ def context(folder: pathlib.Path) -> None:
 
 
 def scores(folder: pathlib.Path) -> None:
-    """The bound of the RoFormer article, and scores by position, for text and for images."""
+    """The bound of the RoFormer paper, and scores by position, for text and for images."""
     text = rotary.Rope(head_dim=128, theta=1e4, pairing="half")
     image = rotary.Rope(head_dim=64, theta=100.0, pairing="half", axes=rotary.Axial(axes=2))
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The GPU. A call runs where its tensors are: nothing else changes.
+/// CUDA. A call runs on the device of its tensors; nothing else changes.
 ///
 ///   const rotary::Device gpu = {rotary::DeviceType::kCuda};
 ///   auto q = rotary::TensorView::contiguous(q_memory, rotary::DType::kBFloat16,
@@ -10,31 +10,31 @@
 ///                                                  gpu);
 ///   rope.rotate({q, k}, rotary::Positions::ids(ids), {stream});   // a cudaStream_t
 ///
-/// A call only queues kernels: it allocates nothing, waits for nothing, asks the device nothing and
-/// reads no device memory on the host. So it can be captured into a graph, and a graph that is
-/// replayed sees the positions that lie in memory then. q and k take one launch together.
+/// A call only launches kernels: no allocation, no synchronisation, no device query, no device
+/// memory read by the host. So it can be captured into a graph; a replay reads the positions that
+/// are in memory at that time. q and k share one launch.
 ///
-/// The device that is current must be the one of tensors and stream, as for any kernel. Positions
-/// are a range or in device memory, where their values cannot be checked: whole numbers wrap around
-/// 2^64, and what real numbers that are not finite turn pairs into means nothing.
+/// The current device must be that of the tensors and the stream, as for any kernel. Positions are
+/// a range or in device memory, where their values cannot be checked: integers wrap modulo 2^64,
+/// and results for non-finite positions are unspecified.
 #pragma once
 
 namespace rotary {
 
-/// Where the work of a call on CUDA tensors is queued. Calls on CPU tensors do not look at it.
+/// The stream that calls on CUDA tensors launch on. Calls on CPU tensors ignore it.
 struct Stream {
   /// A cudaStream_t; null is the default stream.
   void* handle = nullptr;
-  /// Lets the call start while the kernel before it in the stream is ending (programmatic dependent
-  /// launch), which hides a part of the launch; it reads nothing before that kernel has ended. From
-  /// compute capability 9.0; elsewhere it changes nothing.
+  /// Programmatic dependent launch: the call may start while the preceding kernel in the stream is
+  /// finishing, which hides part of the launch latency. It reads nothing before that kernel has
+  /// completed. Ignored below compute capability 9.0.
   bool overlap = false;
 };
 
-/// Whether this build holds the CUDA engine.
+/// Whether this build includes the CUDA engine.
 bool has_cuda() noexcept;
 
-/// GPUs that can be used: 0 without the engine, a driver or a GPU.
+/// Number of usable GPUs: 0 without the engine, a driver or a GPU.
 int cuda_device_count() noexcept;
 
 }  // namespace rotary

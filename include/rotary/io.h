@@ -7,8 +7,8 @@
 ///   rope.rotate(q.view(), rotary::Positions::range());
 ///   rotary::write_tensor("rotated.npy", q.view());
 ///
-/// Files are not trusted: every length is checked against the size of the file before anything is
-/// allocated, and what breaks a rule is an IoError with path and byte offset.
+/// Files are not trusted: every length is checked against the file size before allocation, and
+/// malformed content is an IoError with path and byte offset.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct Tensor {
   ConstTensorView view() const;
 };
 
-/// A whole file, mapped read-only into memory: opening a file of many gigabytes costs nothing.
+/// A whole file, memory-mapped read-only: opening does not read it.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -50,8 +50,8 @@ class MappedFile {
   std::string_view bytes_;
 };
 
-/// Reads one tensor; the ending of the name decides the format. `name` picks a tensor of a
-/// .safetensors file and may be empty where the file holds just one.
+/// Reads one tensor; the file extension determines the format. `name` selects a tensor of a
+/// .safetensors file and may be empty where the file holds only one.
 ///   .npy          versions 1 to 3; f2 f4 f8 i4 i8, little or big endian, C or Fortran order
 ///   .safetensors  F16 BF16 F32 F64 I32 I64
 Tensor read_tensor(const std::filesystem::path& path, std::string_view name = {});
@@ -59,12 +59,20 @@ Tensor read_tensor(const std::filesystem::path& path, std::string_view name = {}
 /// Reads every tensor of a .safetensors file, in the order of their offsets.
 std::vector<Tensor> read_safetensors(const std::filesystem::path& path);
 
-/// Writes one tensor, any strides; the ending decides the format. The file appears under its name
-/// only when it is complete: it is written beside it and renamed. .npy has no bfloat16: IoError.
+/// Writes one tensor, any strides; the file extension determines the format. The file is complete
+/// and on the disk before it appears under its name: it is written to a temporary file beside it,
+/// synced, then renamed. Permissions of a replaced file are kept; of a symbolic link, the file that
+/// it leads to is replaced. IoError for a folder, FIFO or device, and for bfloat16 in .npy.
 void write_tensor(const std::filesystem::path& path, const ConstTensorView& tensor,
                   std::string_view name = "tensor");
 
-/// The same formats from and to memory; `source` names the bytes in errors.
+/// Writes a copy of the .safetensors file `in` to `out`, in the same way, in which one tensor has
+/// other values, of the same dtype and shape; all other tensors and the metadata are kept byte for
+/// byte. `out` may be `in`. `name` may be empty where the file holds only one tensor.
+void write_with_tensor(const std::filesystem::path& in, const std::filesystem::path& out,
+                       const ConstTensorView& tensor, std::string_view name = {});
+
+/// The same formats from memory; `source` names the bytes in errors.
 Tensor parse_npy(std::string_view bytes, const std::string& source);
 std::vector<Tensor> parse_safetensors(std::string_view bytes, const std::string& source);
 

@@ -9,9 +9,9 @@
 ///   for (const std::string& line : text.warnings) std::puts(line.c_str());
 ///
 /// Reads Hugging Face's config.json in every spelling in use, old and new, composite configs, model
-/// folders, and GGUF metadata. Nothing is guessed in silence: what the file does not say and the
-/// family's documented default supplies is listed in `assumed`, what contradicts itself or is
-/// ignored in `warnings`.
+/// folders, and GGUF metadata. No silent guesses: values that the file omits and the family's
+/// documented default supplies are listed in `assumed`; contradictory or ignored values are in
+/// `warnings`.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +27,25 @@
 
 namespace rotary {
 
-/// How many positions the model has seen, and how many it is meant to work with. 0: not known.
+/// Context length in training, and the extended one the model supports. 0: unknown.
 struct ContextLength {
   std::int64_t trained = 0;
   std::int64_t extended = 0;
 };
 
 /// One rotation of a model. A model has one for each layer type (`full_attention`, ...) and part
-/// (`text.default`, `vision.default`) that turns in its own way.
+/// (`text.default`, `vision.default`) with a rotation of its own.
 struct ModelRope {
   std::string name = "default";
   Recipe recipe;
   HeadLayout layout;
-  /// One name a position axis, in the order in which positions are given: "t", "h", "w".
+  /// Names of the position axes, in the order in which positions are given: "t", "h", "w".
   std::vector<std::string> axes{"t"};
   ContextLength context;
-  /// Layers that use it, where the config tells them apart. Empty where it does not: usually all
-  /// attention layers of the part.
+  /// Layers that use it, where the config lists them. Empty otherwise: usually all attention layers
+  /// of the part.
   std::vector<std::int64_t> layers{};
-  /// Values the file does not give, with the family default that was used.
+  /// Values that the file omits, with the family default used instead.
   std::vector<std::string> assumed{};
   std::vector<std::string> warnings{};
 
@@ -55,15 +55,15 @@ struct ModelRope {
 };
 
 struct Model {
-  /// As the file says; empty if it does not.
+  /// As in the file; empty if absent.
   std::string model_type{};
   std::vector<ModelRope> ropes{};
 
-  /// A config.json, a .gguf file, or a folder that holds one of them: config.json first; of several
-  /// .gguf files, image projectors and later parts do not count, and two models are an error.
-  /// Throws IoError for files that cannot be read or break their format, and std::invalid_argument
-  /// for what they say: an unknown rope type, a theta that is nowhere to be found, factors of the
-  /// wrong length, a model without rotation.
+  /// A config.json, a .gguf file, or a folder with one of them: config.json first; of several .gguf
+  /// files, image projectors and later shards are skipped, and two models are an error. Throws
+  /// IoError for unreadable or malformed files, and std::invalid_argument for their content: an
+  /// unknown rope type, a missing theta, factors of the wrong length, a model without rotary
+  /// embeddings.
   static Model read(const std::filesystem::path& path);
 
   /// The text of a config.json; `source` names it in errors.
@@ -73,12 +73,12 @@ struct Model {
   /// rope tensors.
   static Model from_gguf(std::string_view bytes, const std::string& source = "model.gguf");
 
-  /// The rope of that name; an empty name means the only one, or else the text's or the one of the
-  /// full-attention layers. Throws std::invalid_argument with the names there are.
+  /// The rope of that name. An empty name: the only one, else that of the text or of the
+  /// full-attention layers. Throws std::invalid_argument that lists the names.
   const ModelRope& rope(std::string_view name = {}) const;
 };
 
-/// Model types that the library knows by name, sorted.
+/// Model types known by name, sorted.
 std::vector<std::string> known_model_types();
 
 }  // namespace rotary

@@ -8,8 +8,8 @@
 ///   rope.rotate({{q, q_out}, {k, k_out}}, positions);     // two, out of place
 ///   rope.rotate({{q, q_8bit, q_scale}}, positions);       // into float8, on CUDA
 ///
-/// One pair of braces lists tensors, two pairs say from where to where: {q, k} is q and k in place.
-/// Rotating q and k in one call makes the angles once and starts threads once.
+/// One pair of braces lists tensors in place, two pairs list {input, output}. Rotating q and k in
+/// one call computes the angles once and starts threads once.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +19,7 @@
 
 namespace rotary {
 
-/// One tensor: what is read, and where the result goes.
+/// One tensor: input and output.
 struct Operand {
   /// In place.
   Operand(const TensorView& x) noexcept : in(x), out(x) {}  // NOLINT: {q, k} is the point
@@ -28,16 +28,15 @@ struct Operand {
 
   ConstTensorView in;
   TensorView out;
-  /// Results in float8, on CUDA: the number in device memory that they are multiplied by before
-  /// they are rounded (to the nearest, and to the largest where they are larger); null: 1. The rest
-  /// of the head likewise. `in` is float32, bfloat16 or float16.
+  /// float8 output, on CUDA: a factor in device memory that multiplies the whole head before
+  /// rounding (to nearest, saturating); null: 1. `in` is float32, bfloat16 or float16.
   const float* out_scale = nullptr;
 };
 
-/// At most this many tensors in one call.
+/// Maximum number of tensors in one call.
 inline constexpr int kMaxOperands = 16;
 
-/// A view of operands, or one of them. Lives as long as the call it is made for.
+/// A view of a list of operands, or one operand. Valid for the duration of the call.
 class Operands {
  public:
   Operands(const TensorView& x) noexcept : one_(x) {}           // NOLINT

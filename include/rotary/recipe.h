@@ -1,15 +1,15 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Recipes: every published way to choose the frequencies, as plain data.
+/// Recipes: every published rule for the frequencies, as plain data.
 ///
 ///   rotary::Recipe llama31{
 ///       .rotary_dim = 128, .theta = 5e5,
 ///       .scaling = rotary::Llama3{.factor = 8, .original_context = 8192}};
 ///
-/// A recipe is a ladder (rotary_dim, theta), a scaling of that ladder and a map from pairs to axes;
-/// the three combine freely. The formulas stand beside the code, one file each, in src/frequencies.
-/// d = rotary_dim, pairs i = 0 .. d/2-1, f_i = theta^(-2i/d).
+/// A recipe is a ladder of frequencies f_i = theta^(-2i/d) (d = rotary_dim, pairs i = 0 .. d/2-1),
+/// a scaling of that ladder, and a map from pairs to position axes; the three combine freely. Each
+/// formula stands beside its code in src/frequencies.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 
 namespace rotary {
 
-// ---- Scalings: what happens to the ladder ------------------------------------------------------
+// ---- Scalings of the frequencies --------------------------------------------------------------
 
-/// f_i as it is ("default").
+/// f_i unchanged ("default").
 struct Plain {};
 
 /// Position interpolation: f_i / factor.
@@ -41,19 +41,20 @@ struct NtkAlpha {
   double alpha = 1.0;
 };
 
-/// NTK-aware change of base that follows the length in use, once it exceeds the original one.
+/// Dynamic NTK: an NTK-aware change of base that depends on the context in use once it exceeds the
+/// original context.
 struct DynamicNtk {
   double factor = 1.0;
   std::int64_t original_context = 0;
-  /// Hunyuan: the change of base up to the original context, as in NtkAlpha. Beyond it transformers
-  /// drops alpha and follows the length, and so does this.
+  /// Hunyuan: the change of base of NtkAlpha, up to the original context. Beyond it alpha is
+  /// ignored, as in transformers.
   std::optional<double> alpha{};
 };
 
 /// Whether attention must correct its softmax scale by mscale_all_dim, as DeepSeek's models do.
 enum class SoftmaxCorrection : std::uint8_t { kNone, kMscaleAllDimSquared };
 
-/// YaRN as code everywhere does it: a ramp over pair numbers between two correction dims.
+/// YaRN as implementations have it: a ramp over pair numbers between two correction dims.
 struct Yarn {
   double factor = 1.0;
   std::int64_t original_context = 0;
@@ -69,8 +70,7 @@ struct Yarn {
   SoftmaxCorrection softmax_correction = SoftmaxCorrection::kNone;
 };
 
-/// YaRN as its paper writes it: a ramp over the rotations that a pair makes in the original
-/// context.
+/// YaRN as in its paper: a ramp over the rotations that a pair makes in the original context.
 struct YarnPaper {
   double factor = 1.0;
   std::int64_t original_context = 0;
@@ -79,8 +79,8 @@ struct YarnPaper {
 };
 
 /// The "yarn" of a well-known walk-through. It is *not* YaRN: no pair keeps its frequency except
-/// the first, the ramp runs over all pairs and jumps, and there is no temperature. Here to
-/// reproduce models trained with it. Applies only when the context in use exceeds
+/// the first, the ramp runs over all pairs and jumps, and there is no temperature. It reproduces
+/// models that were trained with it. Applies only when the context in use exceeds
 /// `original_context`.
 struct YarnWalkthrough {
   double factor = 1.0;
@@ -89,7 +89,7 @@ struct YarnWalkthrough {
   double beta_slow = 1.0;
 };
 
-/// LongRoPE: a divisor for each pair, one list up to the original context and one beyond it.
+/// LongRoPE: a divisor per pair, one list up to the original context and one beyond it.
 struct LongRope {
   std::vector<double> short_factor{};
   std::vector<double> long_factor{};
@@ -102,7 +102,7 @@ struct LongRope {
   std::optional<double> long_mscale{};
 };
 
-/// Llama 3.1: slow pairs divided by factor, fast ones kept, a ramp over rotations between.
+/// Llama 3.1: low frequencies divided by factor, high ones kept, a ramp over rotations between.
 struct Llama3 {
   double factor = 1.0;
   std::int64_t original_context = 0;
@@ -110,13 +110,13 @@ struct Llama3 {
   double high_freq_factor = 4.0;
 };
 
-/// Gemma 4: the ladder of the whole head, of which only the fastest `fraction` of pairs turns.
+/// Gemma 4: the ladder of the whole head; only the fastest `fraction` of its pairs is rotated.
 struct Proportional {
   double fraction = 1.0;
   double factor = 1.0;
 };
 
-/// A divisor for each pair, given as a list (GGUF's rope_freqs).
+/// A divisor per pair, as a list (GGUF's rope_freqs).
 struct Divisors {
   std::vector<double> divisor{};
 };
@@ -150,40 +150,40 @@ using Scaling =
 /// The name configs use where they have one: "default", "linear", "yarn", "longrope", ...
 std::string_view name_of(const Scaling& scaling) noexcept;
 
-// ---- Axes: which position drives which pair ----------------------------------------------------
+// ---- Axes: which coordinate of a position rotates which pair -----------------------------------
 
-/// One position a token.
+/// One position per token.
 struct OneAxis {};
 
-/// How the pairs of several axes are laid out (a, b: axes; indices: rung of the axis' own ladder):
+/// Order of the pairs of several axes (a, b: axes; indices: frequency of the axis' own ladder):
 ///   kBlocks       [a0 a1 a2 b0 b1 b2]
 ///   kAlternating  [a0 b0 a1 b1 a2 b2]
 enum class AxialOrder : std::uint8_t { kBlocks, kAlternating };
 
-/// Which rungs an axis gets:
-///   kOwn      each axis has a whole ladder over its own dims: f_i = theta^(-2i/dims[a])
-///   kStrided  axis a takes rungs a, a+n, a+2n, ... of the ladder over rotary_dim (Pixtral)
+/// Which frequencies an axis gets:
+///   kOwn      each axis has a ladder over its own dims: f_i = theta^(-2i/dims[a])
+///   kStrided  axis a gets f_a, f_(a+n), f_(a+2n), ... of the ladder over rotary_dim (Pixtral)
 enum class AxialLadder : std::uint8_t { kOwn, kStrided };
 
-/// Axial 2-D, 3-D, ...: each axis turns its own part of the pairs.
+/// Axial 2-D, 3-D, ...: each axis rotates its own part of the pairs.
 struct Axial {
   std::int64_t axes = 2;
-  /// Rotary dims of each axis, in the order in which they are laid out, each even. Empty: equal
-  /// even shares, and dims left over stand still at the end.
+  /// Rotary dims of each axis, in layout order, each even. Empty: equal even shares; the dims left
+  /// over at the end have frequency 0.
   std::vector<std::int64_t> dims{};
   AxialOrder order = AxialOrder::kBlocks;
   AxialLadder ladder = AxialLadder::kOwn;
-  /// Position axis of each laid-out part. Empty: 0, 1, 2, ... Kimi lays out columns before rows:
+  /// Position axis of each part, in layout order. Empty: 0, 1, 2, ... Kimi has columns before rows:
   /// {1, 0}.
   std::vector<std::int64_t> axis_order{};
 };
 
-/// How M-RoPE hands the rungs of *one* ladder to the axes (3 axes t h w, sections 2 2 1):
+/// How M-RoPE assigns the frequencies of *one* ladder to the axes (axes t h w, sections 2 2 1):
 ///   kChunked       [t t h h w]
 ///   kInterleaved   [t h w t h]   axis by pair number mod n while its section lasts, else axis 0
 ///   kRoundRobin    [t h w t h]   as above, but exhausted axes are skipped
 ///   kSpatialFirst  [h w h w t]   ERNIE: h and w alternate on the fast pairs, t has the slowest
-///   kSpatialBlocks [h h w w t]   the same, sorted: rungs 0 2 of h, 1 3 of w, 4 of t
+///   kSpatialBlocks [h h w w t]   the same, sorted: f_0 f_2 for h, f_1 f_3 for w, f_4 for t
 enum class MropeOrder : std::uint8_t {
   kChunked,
   kInterleaved,
@@ -192,16 +192,16 @@ enum class MropeOrder : std::uint8_t {
   kSpatialBlocks,
 };
 
-/// M-RoPE: one ladder; pair i has frequency f_i (but for kSpatialBlocks), and the sections say
-/// which axis drives it.
+/// M-RoPE: one ladder; pair i has frequency f_i (except for kSpatialBlocks), and the sections say
+/// which axis rotates it.
 struct Mrope {
-  /// Pairs of each axis; they add up to d/2.
+  /// Pairs per axis; they add up to d/2.
   std::vector<std::int64_t> sections{};
   MropeOrder order = MropeOrder::kChunked;
 };
 
-/// RoPE-Mixed: every pair has a frequency for every axis, given (usually learned) as a matrix.
-/// The ladder and theta are not used.
+/// RoPE-Mixed: every pair has a frequency for every axis, as a (usually learned) matrix. theta is
+/// not used.
 struct Mixed {
   std::int64_t axes = 2;
   /// [d/2 x axes], row-major: (fx, fy) of pair 0, of pair 1, ...
@@ -210,26 +210,29 @@ struct Mixed {
 
 using AxisMap = std::variant<OneAxis, Axial, Mrope, Mixed>;
 
-/// Position axes that the map reads.
+/// Maximum number of position axes.
+inline constexpr std::int64_t kMaxAxes = 16;
+
+/// Number of position axes of the map.
 std::int64_t axes_of(const AxisMap& map) noexcept;
 
 // ---- The recipe ---------------------------------------------------------------------------------
 
-/// Which way pairs turn as positions grow. kBackward: nanochat.
-enum class Turn : std::uint8_t { kForward, kBackward };
+/// The sign of the angles: e^(i m f), or kBackward e^(-i m f) (nanochat).
+enum class RotationDirection : std::uint8_t { kForward, kBackward };
 
 struct Recipe {
   std::int64_t rotary_dim = 0;
   /// The base of the ladder. Required; never guessed.
   double theta = 0.0;
-  /// d of the formulas where it is not rotary_dim; 0: rotary_dim. transformers lets an odd share of
-  /// a head pass: GLM-4.5's default, half of a head of 42, turns 22 dims on a ladder over 21.
+  /// d of the formulas; 0: rotary_dim. transformers accepts an odd d: GLM-4.5's default, half of a
+  /// head of 42, rotates 22 dims with d = 21.
   std::int64_t ladder_dim = 0;
   Scaling scaling = Plain{};
   AxisMap axes = OneAxis{};
-  Turn turn = Turn::kForward;
-  /// Multiplies every frequency: 2*pi for models whose positions count turns of the base pair
-  /// (DINOv3's coordinates in [-1, 1]).
+  RotationDirection direction = RotationDirection::kForward;
+  /// Multiplies every frequency: 2*pi for models whose positions count turns (DINOv3's coordinates
+  /// in [-1, 1]).
   double gain = 1.0;
 };
 

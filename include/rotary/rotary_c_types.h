@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The structs of the C API, and what fills them. Include rotary_c.h, which has the functions.
+/// The structs of the C API and their initialisers. Include rotary_c.h, which has the functions.
 ///
 ///   const int64_t shape[] = {tokens, heads, 128};
 ///   rotary_tensor q = rotary_tensor_contiguous(data, ROTARY_DTYPE_FLOAT32, 3, shape);
@@ -10,23 +10,23 @@
 ///   rotary_rope_options options = rotary_rope_options_init();
 ///   options.precision = ROTARY_PRECISION_REFERENCE;
 ///
-/// Each begins with its size, and zero means "not given". A program built against an older rotary
-/// has shorter structs: what they lack counts as zero. Of a longer one, what the library does not
-/// know must be zero.
+/// Each begins with its size; zero means "not given". The structs of programs built against an
+/// older rotary are shorter: missing members count as zero. In longer ones, members that the
+/// library does not know must be zero.
 #pragma once
 
+// NOLINTBEGIN: C, also where a C++ tool reads it.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-// NOLINTBEGIN: C, also where a C++ tool reads it.
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // ---- Tensors and positions ----------------------------------------------------------------------
 
-typedef int32_t rotary_dtype;  // required: 0 is refused
+typedef int32_t rotary_dtype;  // required: 0 is rejected
 enum {
   ROTARY_DTYPE_FLOAT16 = 1,
   ROTARY_DTYPE_BFLOAT16 = 2,
@@ -34,7 +34,7 @@ enum {
   ROTARY_DTYPE_FLOAT64 = 4,
   ROTARY_DTYPE_INT32 = 5,
   ROTARY_DTYPE_INT64 = 6,
-  ROTARY_DTYPE_FLOAT8_E4M3 = 7,  // results on CUDA alone, as the next
+  ROTARY_DTYPE_FLOAT8_E4M3 = 7,  // this and the next: outputs on CUDA only
   ROTARY_DTYPE_FLOAT8_E5M2 = 8,
 };
 
@@ -42,9 +42,8 @@ enum { ROTARY_DEVICE_CPU = 0, ROTARY_DEVICE_CUDA = 1 };
 
 #define ROTARY_MAX_RANK 4
 
-/// A view of memory that the caller owns. Strides count elements; 0 repeats, a negative one runs
-/// backwards. Tensors that a function takes as `in` are only read. In an array of tensors all have
-/// the same struct_size.
+/// A view of memory that the caller owns. Strides count elements and may be 0 or negative. Tensors
+/// passed as `in` are only read. In an array of tensors all have the same struct_size.
 typedef struct rotary_tensor {
   uint32_t struct_size;
   rotary_dtype dtype;
@@ -56,12 +55,12 @@ typedef struct rotary_tensor {
   int64_t shape[ROTARY_MAX_RANK];
   int64_t strides[ROTARY_MAX_RANK];
   // Since version 2.
-  const float* out_scale;  // results in float8: the number in device memory that multiplies them
-                           // before they are rounded; NULL: 1
+  const float* out_scale;  // float8 output: a factor in device memory, applied before rounding;
+                           // NULL: 1
 } rotary_tensor;
 
-/// Row-major and without gaps, on the CPU: for a GPU set device_type (and device_index) as well. A
-/// rank that is too large is refused where it is used.
+/// Row-major, contiguous, on the CPU; for a GPU also set device_type (and device_index). Calls
+/// reject a rank that is too large.
 static inline rotary_tensor rotary_tensor_contiguous(void* data, rotary_dtype dtype, int32_t rank,
                                                      const int64_t* shape) {
   rotary_tensor x;
@@ -83,14 +82,14 @@ typedef int32_t rotary_positions_kind;
 enum {
   ROTARY_POSITIONS_RANGE = 1,      // token t at start + t, or at first[batch row] + t
   ROTARY_POSITIONS_AT = 2,         // every token at start, or at first[batch row]
-  ROTARY_POSITIONS_IDS = 3,        // one position a token and axis
-  ROTARY_POSITIONS_PACKED = 4,     // sequences end to end, each counting from first[s], or from 0
+  ROTARY_POSITIONS_IDS = 3,        // one position per token and axis
+  ROTARY_POSITIONS_PACKED = 4,     // packed sequences, each starting at first[s], or at 0
   ROTARY_POSITIONS_PACKED_AT = 5,  // every token of sequence s at first[s]
 };
 
-/// Where each token stands, as positions.h has it. What the kind does not use must be zero. `first`
-/// and `boundaries` are lists in host memory; the views that may be given in their place hold int32
-/// or int64 on any device. All but `start` lies where the tensors of the call are.
+/// The positions of the tokens, as in positions.h. Members that the kind does not use must be zero.
+/// `first` and `boundaries` are arrays in host memory; the views that may replace them are of int32
+/// or int64 on any device. All memory is on the device of the tensors of the call.
 typedef struct rotary_positions {
   uint32_t struct_size;
   rotary_positions_kind kind;
@@ -116,7 +115,7 @@ static inline rotary_positions rotary_positions_range(int64_t start) {
   p.start = start;
   return p;
 }
-/// One entry a batch row.
+/// One entry per batch row.
 static inline rotary_positions rotary_positions_range_rows(const int64_t* first, int64_t rows) {
   rotary_positions p = rotary_positions_range(0);
   p.first = first;
@@ -139,7 +138,7 @@ static inline rotary_positions rotary_positions_ids(const rotary_tensor* ids) {
   p.ids = ids;
   return p;
 }
-/// `boundaries` has sequences + 1 entries; `first` has one a sequence, or is NULL: all from 0.
+/// `boundaries` has sequences + 1 entries; `first` has one per sequence, or is NULL: all from 0.
 static inline rotary_positions rotary_positions_packed(const int64_t* boundaries, int64_t sequences,
                                                        const int64_t* first) {
   rotary_positions p = rotary_positions_range_rows(first, first != NULL ? sequences : 0);
@@ -159,7 +158,7 @@ static inline rotary_positions rotary_positions_packed_at(const int64_t* boundar
 static inline rotary_positions rotary_positions_range_view(const rotary_tensor* first) {
   rotary_positions p = rotary_positions_range(0);
   p.first_view = first;
-  p.num_first = first != NULL ? 0 : 1;  // refused: a view that is missing is no range from 0
+  p.num_first = first != NULL ? 0 : 1;  // a missing view is rejected, not taken as a range from 0
   return p;
 }
 static inline rotary_positions rotary_positions_at_view(const rotary_tensor* position) {
@@ -183,7 +182,7 @@ static inline rotary_positions rotary_positions_packed_at_view(const rotary_tens
   return p;
 }
 
-// ---- What a rope is made of ---------------------------------------------------------------------
+// ---- Parameters of a rope -----------------------------------------------------------------------
 
 /// Which two elements of a head form one rotated pair (pair numbers; head_dim 8, rotary_dim 6).
 typedef int32_t rotary_pairing;
@@ -192,36 +191,36 @@ enum {
   ROTARY_PAIRING_HALF = 2,         // [0 1 2 0 1 2 - -]   GPT-NeoX, Llama on Hugging Face
 };
 
-/// Where the rotated pairs lie inside a head; the rest of it is left as it is, or copied.
+/// Layout of the rotated pairs in a head; other elements are left unchanged, or copied.
 typedef struct rotary_head_layout {
   uint32_t struct_size;
-  rotary_pairing pairing;         // required: there is no default, 0 is refused
-  rotary_pairing output_pairing;  // the layout written; 0: the one read
+  rotary_pairing pairing;         // required: 0 is rejected
+  rotary_pairing output_pairing;  // pairing of the output; 0: that of the input
   uint32_t reserved;
   int64_t head_dim;
   int64_t rotary_offset;
 } rotary_head_layout;
 
-/// 0 and 0 for a struct that the library is to fill.
+/// Pass 0 and 0 for a struct that the library fills.
 static inline rotary_head_layout rotary_head_layout_init(int64_t head_dim, rotary_pairing pairing) {
   rotary_head_layout layout = {sizeof(rotary_head_layout), pairing, 0, 0, head_dim, 0};
   return layout;
 }
 
-/// How fast each pair turns, as frequencies.h has it.
+/// The frequencies of the pairs, as in frequencies.h.
 typedef struct rotary_frequencies {
   uint32_t struct_size;
   uint32_t reserved;
   int64_t pairs;
   int64_t axes;
-  const double* values;  // [pairs x axes], row-major, radians per unit of position
+  const double* values;  // [pairs x axes], row-major, radians per position
   double scale;          // multiplies cos and sin
   double softmax_scale;  // for attention to apply; the rotation does not
   const double* growth;  // NULL, or [pairs x axes] (xPos)
   double growth_origin;
 } rotary_frequencies;
 
-/// NULL, 0 and 0 for a struct that the library is to fill.
+/// Pass NULL, 0 and 0 for a struct that the library fills.
 static inline rotary_frequencies rotary_frequencies_init(const double* values, int64_t pairs,
                                                          int64_t axes) {
   rotary_frequencies f = {sizeof(rotary_frequencies), 0, pairs, axes, values, 1.0, 1.0, NULL, 0.0};
@@ -234,12 +233,12 @@ typedef void (*rotary_task)(void* task_context, int32_t index);
 typedef void (*rotary_parallel_for)(void* context, int32_t tasks, rotary_task task,
                                     void* task_context);
 
-/// Who does the work: see threads.h. Results are the same, bit for bit, for all.
+/// The threads that run a call: see threads.h. They do not affect any bit of the result.
 typedef struct rotary_threads {
   uint32_t struct_size;
-  int32_t count;                     // 0: as OpenMP would; 1: the calling thread alone
+  int32_t count;                     // 0: OpenMP's number; 1: the calling thread only
   rotary_parallel_for parallel_for;  // NULL: OpenMP's threads
-  void* context;                     // handed to parallel_for; outlives the handle made with it
+  void* context;                     // passed to parallel_for; must outlive the handle
 } rotary_threads;
 
 static inline rotary_threads rotary_threads_init(int32_t count) {
@@ -257,7 +256,7 @@ typedef struct rotary_rope_options {
   int32_t cache_policy;
   uint32_t reserved;
   int64_t cache_positions;
-  const rotary_threads* threads;  // NULL: as OpenMP would
+  const rotary_threads* threads;  // NULL: OpenMP's threads
 } rotary_rope_options;
 
 static inline rotary_rope_options rotary_rope_options_init(void) {
@@ -265,7 +264,7 @@ static inline rotary_rope_options rotary_rope_options_init(void) {
   return options;
 }
 
-// ---- What calls give back -----------------------------------------------------------------------
+// ---- Results ------------------------------------------------------------------------------------
 
 /// One rotation of a model, filled by the library. Its frequencies and scale, which may depend on
 /// the context in use, are those of the rope made from it: rotary_rope_get_frequencies().
@@ -279,13 +278,13 @@ typedef struct rotary_model_rope {
   const rotary_head_layout* layout;
   const char* const* axes;  // names in the order in which positions are given: "t", "h", "w"
   int64_t num_axes;
-  const int64_t* layers;  // that use it; none where the file does not tell them apart
+  const int64_t* layers;  // that use it; empty where the file does not list them
   int64_t num_layers;
-  int64_t trained_context;     // positions seen in training; 0: not known
-  int64_t extended_context;    // positions that the model is meant to work with; 0: not known
-  const char* const* assumed;  // what the file does not say, with the default that was used
+  int64_t trained_context;     // context length in training; 0: unknown
+  int64_t extended_context;    // extended context length; 0: unknown
+  const char* const* assumed;  // values that the file omits, with the default used instead
   int64_t num_assumed;
-  const char* const* warnings;  // what contradicts itself or is ignored
+  const char* const* warnings;  // contradictory or ignored values
   int64_t num_warnings;
 } rotary_model_rope;
 
@@ -296,7 +295,7 @@ static inline rotary_model_rope rotary_model_rope_init(void) {
   return rope;
 }
 
-/// What rotary_rope_gradient writes besides the gradients of tensors, in memory of their device;
+/// Gradients of parameters that rotary_rope_gradient writes, in memory of the tensors' device;
 /// NULL: not wanted.
 typedef struct rotary_gradients {
   uint32_t struct_size;
@@ -305,7 +304,8 @@ typedef struct rotary_gradients {
   int64_t num_frequencies;
   const rotary_tensor* positions;  // float64 [axes, batch, tokens], or [axes, tokens] if shared
   double* scale;
-  // Since version 2. CUDA: rotary_rope_gradient_workspace() bytes to work in, aligned to 256.
+  // Since version 2. CUDA: scratch memory of rotary_rope_gradient_workspace() bytes, aligned to
+  // 256.
   void* workspace;
   size_t workspace_size;
 } rotary_gradients;

@@ -7,7 +7,7 @@
 ///   auto view = rotary::TensorView::contiguous(q.data(), rotary::DType::kFloat32,
 ///                                              {tokens, heads, 128});
 ///
-/// A view is a few words on the stack: copying it copies no data, and it never allocates.
+/// A view is small: copying it copies no data and never allocates.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 namespace rotary {
 
 /// Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32. The 8-bit types
-/// are those of the Open Compute Project, for results on CUDA alone: e4m3 has no infinity and
-/// reaches 448, e5m2 reaches 57344.
+/// are those of the Open Compute Project, as outputs on CUDA only: e4m3 has no infinity and a
+/// maximum of 448, e5m2 a maximum of 57344.
 enum class DType : std::uint8_t {
   kFloat16,
   kBFloat16,
@@ -59,7 +59,7 @@ constexpr bool is_float8(DType dtype) noexcept {
 
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
-/// Where the memory lies.
+/// The device that holds the memory.
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int index = 0;
@@ -69,8 +69,8 @@ struct Device {
 inline constexpr int kMaxRank = 4;
 using Dims = std::array<std::int64_t, kMaxRank>;
 
-/// A pointer with a shape. `strides` count elements, not bytes; a stride of 0 repeats, a negative
-/// one runs backwards. Only the first `rank` entries of shape and strides mean anything.
+/// A pointer with a shape. `strides` count elements, not bytes; they may be 0 or negative. Only the
+/// first `rank` entries of shape and strides are used.
 template <typename Void>
 struct BasicTensorView {
   Void* data = nullptr;
@@ -80,20 +80,20 @@ struct BasicTensorView {
   Dims strides{};
   Device device{};
 
-  /// Row-major and without gaps. Throws std::invalid_argument for more than kMaxRank dimensions or
+  /// Row-major, contiguous. Throws std::invalid_argument for more than kMaxRank dimensions or
   /// a negative one.
   static BasicTensorView contiguous(Void* data, DType dtype,
                                     std::initializer_list<std::int64_t> shape, Device device = {});
 
   std::int64_t num_elements() const noexcept {
-    std::uint64_t count = 1;  // wraps for sizes that no memory holds; calls refuse those
+    std::uint64_t count = 1;  // wraps for impossible sizes, which calls reject
     for (int i = 0; i < rank; ++i) {
       count *= static_cast<std::uint64_t>(shape[static_cast<std::size_t>(i)]);
     }
     return static_cast<std::int64_t>(count);
   }
 
-  /// Reading through a writable view is always allowed.
+  /// A writable view converts to a read-only one.
   operator BasicTensorView<const void>() const noexcept {
     return {data, dtype, rank, shape, strides, device};
   }

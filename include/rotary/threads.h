@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Who does the work of a call.
+/// The threads of a CPU call.
 ///
 ///   rotary::Rope rope(frequencies, layout, {.threads = {.count = 4}});
 ///   rotary::Rope on_my_pool = rope.with_threads(
@@ -11,7 +11,7 @@
 ///        }});
 ///
 /// Results are the same, bit for bit, for every count and every pool. Small calls (a decoding step)
-/// stay on the calling thread. Without a pool, so do calls from inside an OpenMP parallel region.
+/// run on the calling thread. Without a pool, so do calls from inside an OpenMP parallel region.
 #pragma once
 
 #include <functional>
@@ -23,10 +23,10 @@ namespace rotary {
 using ParallelFor = std::function<void(int tasks, const std::function<void(int)>& task)>;
 
 struct Threads {
-  /// At most so many tasks at once. 0: as many as OpenMP would use, or as the machine has cores.
-  /// 1: the calling thread alone.
+  /// Maximum number of concurrent tasks. 0: as many as OpenMP would use, or with `run` as there are
+  /// hardware threads. 1: the calling thread alone.
   int count = 0;
-  /// Where the tasks run. Empty: OpenMP's threads; the calling thread in a build without OpenMP.
+  /// The caller's thread pool. Empty: OpenMP threads; the calling thread in a build without OpenMP.
   ParallelFor run{};
 };
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Arrays of Python as views, without copying: whatever speaks DLPack or the buffer protocol.
+// Python arrays as views, without copying, by DLPack or the buffer protocol.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,10 +26,10 @@ struct Memory {
   std::vector<ConstArray> read{};
 };
 
-/// `object` is an array, a DLPack capsule, or a tuple (array of 16-bit numbers, "bfloat16") for
+/// `object` is an array, a DLPack capsule, or a tuple (array of 16-bit elements, "bfloat16") for
 /// NumPy's extension types. Throws TypeError for anything else and for read-only memory that is to
 /// be written, std::invalid_argument for a rank, type or device that rotary does not have;
-/// `function` names the caller in texts.
+/// `function` names the caller in messages.
 TensorView writable(std::string_view function, nb::handle object, Memory& memory);
 ConstTensorView readable(std::string_view function, nb::handle object, Memory& memory);
 

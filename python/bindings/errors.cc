@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the library throws, as rotary/errors.py names it. std::invalid_argument is a ValueError and
-// std::bad_alloc a MemoryError by themselves.
+// The library's exceptions as those of rotary/errors.py. nanobind itself maps
+// std::invalid_argument to ValueError and std::bad_alloc to MemoryError.
 #include <cstdint>
 #include <exception>
 #include <string_view>

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the structs of the library are called in Python, field by field, and the words for their
-// enumerations. A field added to a struct is added here and to its dataclass, nowhere else.
+// Names of the library's structs in Python, field by field, and the words of their enumerations. A
+// field added to a struct is added here and to its dataclass, nowhere else.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ template <>
 inline constexpr Words<CachePolicy, 3> words_of<CachePolicy>{
     {{"none", CachePolicy::kNone}, {"all", CachePolicy::kAll}, {"hybrid", CachePolicy::kHybrid}}};
 template <>
-inline constexpr Words<Turn, 2> words_of<Turn>{
-    {{"forward", Turn::kForward}, {"backward", Turn::kBackward}}};
+inline constexpr Words<RotationDirection, 2> words_of<RotationDirection>{
+    {{"forward", RotationDirection::kForward}, {"backward", RotationDirection::kBackward}}};
 template <>
 inline constexpr Words<SoftmaxCorrection, 2> words_of<SoftmaxCorrection>{
     {{"none", SoftmaxCorrection::kNone},
@@ -58,7 +58,7 @@ inline constexpr Words<MropeOrder, 5> words_of<MropeOrder>{
 
 // ---- Structs ------------------------------------------------------------------------------------
 
-/// A dataclass: where it is, what it is called, its fields as pairs (name, pointer to member).
+/// A dataclass: module, name, and fields as pairs (name, pointer to member).
 template <typename List>
 struct Dataclass {
   const char* module;
@@ -165,10 +165,11 @@ inline constexpr auto dataclass_of<Mixed> = dataclass(
     kRecipes, "Mixed", field("axes", &Mixed::axes), field("frequencies", &Mixed::frequencies));
 
 template <>
-inline constexpr auto dataclass_of<Recipe> = dataclass(
-    kRecipes, "Recipe", field("rotary_dim", &Recipe::rotary_dim), field("theta", &Recipe::theta),
-    field("ladder_dim", &Recipe::ladder_dim), field("scaling", &Recipe::scaling),
-    field("axes", &Recipe::axes), field("turn", &Recipe::turn), field("gain", &Recipe::gain));
+inline constexpr auto dataclass_of<Recipe> =
+    dataclass(kRecipes, "Recipe", field("rotary_dim", &Recipe::rotary_dim),
+              field("theta", &Recipe::theta), field("ladder_dim", &Recipe::ladder_dim),
+              field("scaling", &Recipe::scaling), field("axes", &Recipe::axes),
+              field("direction", &Recipe::direction), field("gain", &Recipe::gain));
 
 template <>
 inline constexpr auto dataclass_of<HeadLayout> = dataclass(

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary.Frequencies, and what makes them.
+// rotary.Frequencies and make_frequencies().
 #include "rotary/frequencies.h"
 
 #include <nanobind/stl/optional.h>
@@ -59,8 +59,8 @@ bool equal(const Frequencies& a, const Frequencies& b) {
 void add_frequencies(nb::module_& m) {
   nb::class_<Frequencies>(
       m, "Frequencies",
-      "How fast each pair turns: a matrix [pairs, axes] of radians per unit of\n"
-      "position, in float64, with the factors that go with it.")
+      "Frequencies of the pairs: a matrix [pairs, axes] of radians per unit of\n"
+      "position, in float64, with scale, softmax scale and growth.")
       .def("__init__", &make, nb::arg("values"), nb::kw_only(), nb::arg("scale") = 1.0,
            nb::arg("softmax_scale") = 1.0, nb::arg("growth") = nb::none(),
            nb::arg("growth_origin") = 0.0)
@@ -69,11 +69,10 @@ void add_frequencies(nb::module_& m) {
       .def_prop_ro("rotary_dim", &Frequencies::rotary_dim)
       .def_prop_ro(
           "values", [](const Frequencies& f) { return matrix_of(f, f.values); },
-          "[pairs, axes], read-only: radians that a pair turns when an axis advances by one.")
+          "[pairs, axes], read-only: radians per unit of position.")
       .def_ro("scale", &Frequencies::scale, "Multiplies cos and sin, hence scores by its square.")
       .def_ro("softmax_scale", &Frequencies::softmax_scale,
-              "What attention multiplies its scores by on top of 1/sqrt(d); not part of the "
-              "rotation.")
+              "Factor of attention scores besides 1/sqrt(d); not part of the rotation.")
       .def_prop_ro(
           "growth",
           [](const Frequencies& f) -> std::optional<NumpyMatrix> {
@@ -84,7 +83,8 @@ void add_frequencies(nb::module_& m) {
       .def_ro("growth_origin", &Frequencies::growth_origin)
       .def(
           "with_inverse_growth", [](const Frequencies& f) { return with_inverse_growth(f); },
-          "The frequencies for the other side of a score: xPos lets queries grow, keys shrink.")
+          "The frequencies of keys, where these are those of queries: xPos lets one grow as the "
+          "other decays.")
       .def(
           "__eq__",
           [](const Frequencies& a, nb::handle b) {

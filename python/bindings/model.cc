@@ -15,11 +15,12 @@
 
 #include "bindings/convert.h"
 #include "bindings/parts.h"
-#include "tools/chart.h"
-#include "tools/describe.h"
-#include "tools/rope_json.h"
-#include "tools/terminal.h"
-#include "tools/wavelengths.h"
+#include "explain/chart.h"
+#include "explain/describe.h"
+#include "explain/rope_json.h"
+#include "explain/terminal.h"
+#include "explain/text_layout.h"
+#include "explain/wavelengths.h"
 
 namespace rotary::python {
 namespace {
@@ -34,41 +35,42 @@ nb::object read(Read make) {
   return to_python(model);
 }
 
-/// Which of the ropes Model::rope() would give.
+/// The index of the rope that Model::rope() returns.
 std::int64_t rope_index(const std::vector<std::string>& names, const std::string& name) {
   Model model;
   for (const std::string& each : names) model.ropes.emplace_back().name = each;
   return &model.rope(name) - model.ropes.data();
 }
 
-/// Everything that `rotary inspect` says about a rope, as a dict of plain values.
+/// The output of `rotary inspect` for a rope, as a dict of plain values.
 nb::dict describe_rope(nb::handle given, std::int64_t context, std::size_t columns) {
   const ModelRope rope = model_rope_of(given);
   const Frequencies frequencies = rope.make_frequencies(context);
-  const std::vector<cli::PairWave> waves = cli::pair_waves(rope, frequencies);
-  const cli::Terminal terminal{.columns = columns, .colour = false, .unicode = true};
+  const std::vector<explain::PairWavelength> pairs = explain::pair_wavelengths(rope, frequencies);
+  const explain::Terminal terminal{.columns = columns, .colour = false, .unicode = true};
 
   nb::list rows;
-  for (const cli::Row& row : cli::describe(rope, frequencies, context)) {
-    rows.append(nb::make_tuple(cli::printable(row.name), cli::printable(row.value),
-                               cli::printable(row.words)));
+  for (const explain::Property& property : explain::describe(rope, frequencies, context)) {
+    rows.append(nb::make_tuple(explain::printable(property.name),
+                               explain::printable(property.value),
+                               explain::printable(property.meaning)));
   }
   nb::list lengths;
   nb::list unscaled;
   nb::list axes;
-  for (const cli::PairWave& wave : waves) {
-    lengths.append(wave.length);
-    unscaled.append(wave.unscaled);
-    axes.append(wave.axis);
+  for (const explain::PairWavelength& pair : pairs) {
+    lengths.append(pair.wavelength);
+    unscaled.append(pair.unscaled);
+    axes.append(pair.axis);
   }
   nb::dict result;
   result["rows"] = rows;
-  result["chart"] = cli::draw_chart(waves, rope.axes, rope.context.trained, terminal);
-  result["sentences"] = cli::explain_waves(waves, rope.context.trained);
+  result["chart"] = explain::draw_chart(pairs, rope.axes, rope.context.trained, terminal);
+  result["sentences"] = explain::explain_wavelengths(pairs, rope.context.trained);
   result["wavelengths"] = lengths;
   result["unscaled_wavelengths"] = unscaled;
   result["axes"] = axes;
-  result["json"] = cli::to_text(cli::rope_json(rope, frequencies, context));
+  result["json"] = explain::to_text(explain::rope_json(rope, frequencies, context));
   return result;
 }
 

@@ -1,8 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary._core: converts and calls; the library checks, and the package around it has the names
-// that people use.
+// rotary._core: conversions and calls. The library validates; the package around it is the API.
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
@@ -13,7 +12,7 @@
 
 NB_MODULE(_core, m) {
 #ifdef NDEBUG
-  // Ropes that others still hold when the interpreter ends are no news for a user.
+  // Ropes that are alive when the interpreter ends are no error.
   nanobind::set_leak_warnings(false);
 #endif
   rotary::python::add_errors(m);

@@ -61,7 +61,7 @@ std::optional<std::int64_t> known(std::int64_t count) {
   return count < 0 ? std::nullopt : std::optional(count);
 }
 
-std::string text_of(const HeldPositions& held) {
+std::string describe(const HeldPositions& held) {
   const Positions& p = held.value;
   const std::string start = std::to_string(p.start());
   switch (p.kind()) {
@@ -82,9 +82,10 @@ std::string text_of(const HeldPositions& held) {
 }  // namespace
 
 void add_positions(nb::module_& m) {
-  nb::class_<HeldPositions>(m, "Positions",
-                            "Where each token stands. Views the arrays it was made from and keeps\n"
-                            "them alive. Made by rotary.positions(), ranges(), at(), packed().")
+  nb::class_<HeldPositions>(
+      m, "Positions",
+      "The position of every token. Views the arrays it was made from and keeps\n"
+      "them alive. Constructed by rotary.positions(), ranges(), at(), packed().")
       .def("on_all_axes", &on_all_axes,
            "The same position on every axis of the rope, as text tokens have in M-RoPE.")
       .def_prop_ro("axes", [](const HeldPositions& p) { return p.value.axes(); })
@@ -94,7 +95,7 @@ void add_positions(nb::module_& m) {
       .def_prop_ro(
           "tokens", [](const HeldPositions& p) { return known(p.value.tokens()); },
           "Tokens given, or None where the positions fit any number.")
-      .def("__repr__", &text_of);
+      .def("__repr__", &describe);
 
   m.def(
       "positions_range", [](std::int64_t first) { return HeldPositions{Positions::range(first)}; },

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary._core.Rope: the calls of rope.h on tuples of arrays. The GIL is released while they work.
+// rotary._core.Rope: the calls of rope.h on tuples of arrays. They release the GIL.
 #include "rotary/rope.h"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Array libraries: how each hands over its memory, makes a new array and names its stream.
+"""Array libraries: how each exports its memory, allocates an array and names its stream.
 
-Nothing is imported here but NumPy: a library is found by the type of the array that came.
+Only NumPy is imported here: other libraries are found by the type of the array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CUDA_DEVICES = (2, 13)
 
 
 class Library:
-    """Any array that speaks DLPack and the array API; the parents of those that need more."""
+    """Any array with DLPack and the array API; base class of those that need more."""
 
     def is_cuda(self, x: Any) -> bool:
         return x.__dlpack_device__()[0] in _CUDA_DEVICES
@@ -35,8 +35,8 @@ class Library:
         return contextlib.nullcontext()
 
     def export(self, x: Any, stream: int | None, write: bool) -> Any:
-        """What the module takes: an array of NumPy, or a capsule. `stream` is where the memory
-        will be used; None for the library's current stream, where nothing has to wait."""
+        """The argument for rotary._core: an array of NumPy, or a capsule. `stream` is where the
+        memory will be used; None for the library's current stream, without synchronisation."""
         options: dict[str, Any] = {}
         if self.is_cuda(x):
             options["stream"] = (stream or _LEGACY_STREAM) if self.needs_wait(stream) else -1
@@ -56,7 +56,7 @@ class Library:
         return namespace.empty(tuple(shape), dtype=getattr(namespace, dtype), device=like.device)
 
     def finish(self, x: Any) -> Any:
-        """The array that the caller gets for one that was made by empty_like() and filled."""
+        """The caller's array for one that was allocated by empty_like() and filled."""
         return x
 
     def after_write(self, x: Any) -> None:
@@ -127,7 +127,7 @@ class Torch(Library):
             raise ValueError("[rotary] this tensor is a negated view: use x.resolve_neg()")
         if x.requires_grad:
             x = x.detach()
-        # The function needs no wait and is a third of the time of the method.
+        # The function does not synchronise and takes a third of the time of the method.
         return self.to_dlpack(x) if stream is None else super().export(x, stream, write)
 
     def empty_like(self, x: Any) -> Any:
@@ -163,7 +163,7 @@ class CuPy(Library):
 
 
 class Jax(Library):
-    """JAX never changes an array: results are made in NumPy's memory and handed over."""
+    """JAX arrays are immutable: results are computed in NumPy arrays and converted."""
 
     def __init__(self) -> None:
         self.jax = sys.modules["jax"]
@@ -191,7 +191,7 @@ _known: dict[type, Library] = {np.ndarray: _NUMPY}
 
 
 def library_of(x: Any) -> Library:
-    """The library of an array. Raises TypeError for what is no array."""
+    """The library of an array. Raises TypeError for other objects."""
     kind = type(x)
     library = _known.get(kind)
     if library is None:

@@ -1,17 +1,63 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""How a call is made: memory is handed over, on the stream and the device of the arrays."""
+"""Calls of the library: signatures for one tensor or several, and the memory, stream and device of
+the arrays."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 from . import _core
 from ._arrays import library_of, stream_handle
 
+Array = TypeVar("Array")
+Options = ParamSpec("Options")
+Tensors = tuple[Any, ...]
+
 #: call(ins, outs or None for in place, positions, stream)
-Call = Callable[[tuple[Any, ...], Any, _core.Positions, int], None]
+Call = Callable[[Tensors, Any, _core.Positions, int], None]
+
+
+class BoundCall(Protocol[Options]):
+    """Type of a bound method for tensors: one tensor gives one result, several give a tuple."""
+
+    @overload
+    def __call__(self, x: Array, /, *args: Options.args, **options: Options.kwargs) -> Array: ...
+    @overload
+    def __call__(
+        self, x: Array, y: Array, /, *args: Options.args, **options: Options.kwargs
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def __call__(
+        self, x: Array, y: Array, z: Array, /, *more: Array, **options: Any
+    ) -> tuple[Array, ...]: ...
+
+
+class TensorMethod(Protocol[Options]):
+    """Type of a method for tensors, before it is bound."""
+
+    def __get__(self, owner: Any, kind: Any = None) -> BoundCall[Options]: ...
+
+
+def for_tensors(
+    method: Callable[Concatenate[Any, Tensors, Options], Any],
+) -> TensorMethod[Options]:
+    """method(self, tensors, *, ...) as a method of any number of tensors: (self, *tensors, ...)."""
+
+    @functools.wraps(method)
+    def call(self: Any, *tensors: Any, **options: Any) -> Any:
+        return cast(Any, method)(self, tensors, **options)
+
+    signature = inspect.signature(method)
+    parameters = [
+        x.replace(kind=x.VAR_POSITIONAL) if x.name == "tensors" else x
+        for x in signature.parameters.values()
+    ]
+    cast(Any, call).__signature__ = signature.replace(parameters=parameters)
+    return cast(TensorMethod[Options], call)
 
 
 def number_of(stream: Any) -> int | None:
@@ -19,7 +65,7 @@ def number_of(stream: Any) -> int | None:
 
 
 def new(call: Call, tensors: Sequence[Any], at: _core.Positions, stream: Any, out: Any) -> Any:
-    """Out of place, into arrays of the same kinds, or into those given."""
+    """Out of place, into new arrays like the tensors, or into `out`."""
     if out is None:
         libraries = [library_of(x) for x in tensors]
         made = [library.empty_like(x) for library, x in zip(libraries, tensors)]
@@ -46,7 +92,7 @@ def _one_or_all(arrays: Sequence[Any]) -> Any:
 def run(
     call: Call, tensors: Sequence[Any], outs: Sequence[Any] | None, at: _core.Positions, stream: Any
 ) -> None:
-    """Hands memory over and calls, on the stream and the device of the first tensor."""
+    """Exports the arrays and calls, on the stream and the device of the first tensor."""
     if not tensors:
         raise TypeError("at least one tensor is needed")
     first = tensors[0]

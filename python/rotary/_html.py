@@ -6,38 +6,40 @@ from __future__ import annotations
 
 import html
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .inspection import Inspection, RopeInspection
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 180, 44, 18
-_STILL = 1e18  # positions a turn from which on a pair stands still
+_CONSTANT = 1e18  # wavelength from which on a pair counts as not rotating
+
+#: A wavelength to its height in the chart.
+_Scale = Callable[[float], float]
 
 
-def model(inspection: Inspection) -> str:
-    title = html.escape(inspection.model_type or "model of unknown type")
-    source = html.escape(inspection.source)
-    ropes = "".join(rope(each) for each in inspection.ropes)
-    return f"<div><b>{title}</b> <small>{source}</small>{ropes}</div>"
+def model(title: str, source: str, ropes: Iterable[str]) -> str:
+    """`ropes`: the HTML of each."""
+    return (
+        f"<div><b>{html.escape(title)}</b> <small>{html.escape(source)}</small>"
+        f"{''.join(ropes)}</div>"
+    )
 
 
-def rope(inspection: RopeInspection) -> str:
-    rows = "".join(_row(*row) for row in inspection.rows)
-    words = " ".join(inspection.sentences)
-    remarks = "".join(
+def rope(
+    name: str,
+    rows: Iterable[tuple[str, str, str]],
+    chart: str,
+    sentences: Iterable[str],
+    remarks: Mapping[str, Sequence[str]],
+) -> str:
+    """`remarks`: texts by their label."""
+    table = "".join(_row(*row) for row in rows)
+    items = "".join(
         f"<li>{label}: {html.escape(text)}</li>"
-        for label, texts in (
-            ("assumed", inspection.rope.assumed),
-            ("warning", inspection.rope.warnings),
-        )
+        for label, texts in remarks.items()
         for text in texts
     )
     return (
-        f"<h4>Rope {html.escape(inspection.name)}</h4><table>{rows}</table>{_chart(inspection)}"
-        f"<p>{html.escape(words)}</p>" + (f"<ul>{remarks}</ul>" if remarks else "")
+        f"<h4>Rope {html.escape(name)}</h4><table>{table}</table>{chart}"
+        f"<p>{html.escape(' '.join(sentences))}</p>" + (f"<ul>{items}</ul>" if items else "")
     )
 
 
@@ -49,22 +51,19 @@ def _row(name: str, value: str, words: str) -> str:
     )
 
 
-def _chart(inspection: RopeInspection) -> str:
+def chart(lengths: Sequence[float], unscaled: Sequence[float], trained: int) -> str:
     """Bars of the wavelengths on a logarithmic scale: without scaling, and what scaling added."""
-    lengths = [float(x) for x in inspection.wavelengths]
-    plain = [float(x) for x in inspection.unscaled_wavelengths]
-    turning = [x for x in lengths if x < _STILL]
-    if not turning:
+    rotating = [x for x in lengths if x < _CONSTANT]
+    if not rotating:
         return ""
-    trained = inspection.rope.context.trained
-    low = math.floor(math.log10(min(min(turning), min(x for x in plain if x < _STILL))))
-    high = math.log10(max([*turning, trained])) + 0.1
+    low = math.floor(math.log10(min(x for x in [*rotating, *unscaled] if x < _CONSTANT)))
+    high = math.log10(max([*rotating, trained])) + 0.1
     unit = (_HEIGHT - _BOTTOM - 6) / (high - low)
 
     def y(length: float) -> float:
         return _HEIGHT - _BOTTOM - unit * (math.log10(length) - low)
 
-    parts = [_decades(low, high, y), _bars(lengths, plain, y)]
+    parts = [_decades(low, high, y), _bars(lengths, unscaled, y)]
     if trained > 0:
         parts.append(_line(y(trained), f"trained: {trained}", "#c33"))
     parts.append(
@@ -78,15 +77,14 @@ def _chart(inspection: RopeInspection) -> str:
     )
 
 
-def _bars(lengths: Sequence[float], plain: Sequence[float], y: object) -> str:
-    assert callable(y)
+def _bars(lengths: Sequence[float], unscaled: Sequence[float], y: _Scale) -> str:
     step = (_WIDTH - _LEFT) / len(lengths)
     floor = _HEIGHT - _BOTTOM
     bars = []
-    for i, (length, unscaled) in enumerate(zip(lengths, plain)):
-        if length >= _STILL:
+    for i, (length, plain) in enumerate(zip(lengths, unscaled)):
+        if length >= _CONSTANT:
             continue
-        for top, colour in ((y(length), "#9bd"), (max(y(unscaled), y(length)), "#369")):
+        for top, colour in ((y(length), "#9bd"), (max(y(plain), y(length)), "#369")):
             bars.append(
                 f'<rect x="{_LEFT + i * step:.1f}" y="{top:.1f}" width="{max(step - 1, 0.5):.1f}" '
                 f'height="{max(floor - top, 0):.1f}" fill="{colour}"/>'
@@ -94,8 +92,7 @@ def _bars(lengths: Sequence[float], plain: Sequence[float], y: object) -> str:
     return "".join(bars)
 
 
-def _decades(low: int, high: float, y: object) -> str:
-    assert callable(y)
+def _decades(low: int, high: float, y: _Scale) -> str:
     marks = range(low, math.floor(high) + 1, 1 + int(high - low) // 8)
     return "".join(
         f'<text x="2" y="{y(10.0**decade) + 3:.1f}">1e{decade}</text>' for decade in marks

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a rotation does to scores, as numbers; rotary.plot draws them."""
+"""Effects of a rotation on attention scores; rotary.plot draws them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RopeLike = Union[Rope, Frequencies, ModelRope, ModelLike]
 
 
 def frequencies_of(rope: RopeLike) -> Frequencies:
-    """The frequencies of whatever turns."""
+    """The frequencies of a rope, however it is given."""
     if isinstance(rope, _core.Frequencies):
         return rope
     if isinstance(rope, ModelRope):
@@ -27,7 +27,7 @@ def frequencies_of(rope: RopeLike) -> Frequencies:
 
 
 def wavelengths(rope: RopeLike) -> NDArray[np.float64]:
-    """[pairs]: positions for one full turn; infinite for pairs that stand still."""
+    """[pairs]: positions for one full turn; infinite for pairs that do not rotate."""
     speed = np.linalg.norm(frequencies_of(rope).values, axis=1)
     with np.errstate(divide="ignore"):
         lengths: NDArray[np.float64] = 2 * np.pi / speed

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the library raises besides ValueError."""
+"""Exceptions besides ValueError."""
 
 from __future__ import annotations
 

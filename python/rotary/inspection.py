@@ -21,7 +21,7 @@ _COLUMNS = 80
 
 
 class Row(NamedTuple):
-    """A line of the table: a name, its value, and what that means."""
+    """A line of the table: a name, its value, and an explanation."""
 
     name: str
     value: str
@@ -52,7 +52,7 @@ class RopeInspection:
     def __repr__(self) -> str:
         lines = [f"Rope {self.name}", *_table(self.rows)]
         if self.chart:
-            lines += ["", "  Wavelength of each pair: positions for one full turn, logarithmic"]
+            lines += ["", "  Wavelength of each pair: positions per full turn, logarithmic scale"]
             lines += [f"  {line}" for line in self.chart]
         lines.append("")
         for sentence in self.sentences:
@@ -61,7 +61,13 @@ class RopeInspection:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return _html.rope(self)
+        chart = _html.chart(
+            self.wavelengths.tolist(),
+            self.unscaled_wavelengths.tolist(),
+            self.rope.context.trained,
+        )
+        remarks = {"assumed": self.rope.assumed, "warning": self.rope.warnings}
+        return _html.rope(self.name, self.rows, chart, self.sentences, remarks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +97,8 @@ class Inspection:
         return "\n\n".join([title, *(repr(rope) for rope in self.ropes)])
 
     def _repr_html_(self) -> str:
-        return _html.model(self)
+        ropes = [rope._repr_html_() for rope in self.ropes]
+        return _html.model(self.model_type or "model of unknown type", self.source, ropes)
 
 
 def inspect(model: ModelLike, rope: str = "", *, context: int = 0) -> Inspection:
@@ -107,21 +114,21 @@ def inspect(model: ModelLike, rope: str = "", *, context: int = 0) -> Inspection
 
 
 def _inspect_rope(rope: ModelRope, context: int) -> RopeInspection:
-    told = _core.describe_rope(rope, context, _COLUMNS)
+    described = _core.describe_rope(rope, context, _COLUMNS)
     return RopeInspection(
         rope=rope,
-        data=json.loads(told["json"]),
-        rows=tuple(Row(*row) for row in told["rows"]),
-        chart=tuple(told["chart"]),
-        sentences=tuple(told["sentences"]),
-        wavelengths=np.array(told["wavelengths"]),
-        unscaled_wavelengths=np.array(told["unscaled_wavelengths"]),
-        pair_axes=tuple(told["axes"]),
+        data=json.loads(described["json"]),
+        rows=tuple(Row(*row) for row in described["rows"]),
+        chart=tuple(described["chart"]),
+        sentences=tuple(described["sentences"]),
+        wavelengths=np.array(described["wavelengths"]),
+        unscaled_wavelengths=np.array(described["unscaled_wavelengths"]),
+        pair_axes=tuple(described["axes"]),
     )
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
-    """Names and values in columns, words wrapped under themselves."""
+    """Names and values in columns, explanations wrapped."""
     width = min(max((len(row.value) for row in rows if row.words), default=0), 24)
     lines = []
     for name, value, words in rows:

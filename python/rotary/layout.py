@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Where the rotated pairs lie inside a head, and how a rope works."""
+"""Layout of the rotated pairs in a head, precision and cache of a rope."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Precision = Literal["exact", "reference"]
 
 @dataclass(frozen=True)
 class HeadLayout:
-    """The head as the rotation sees it; elements outside the rotary slice stay as they are."""
+    """The layout of a head; elements outside the rotary slice are copied unchanged."""
 
     head_dim: int
     rotary_offset: int = 0
@@ -34,8 +34,8 @@ class Cache:
     """A table of cos and sin for positions 0 .. positions-1, on the CPU. It changes no bit of a
     result and limits no position.
 
-    policy: "none", made in every call; "all", made with the rope; "hybrid", each part made by the
-    first call that needs it.
+    policy: "none", computed in every call; "all", with the rope; "hybrid", each part by the first
+    call that needs it.
     """
 
     policy: Literal["none", "all", "hybrid"] = "none"

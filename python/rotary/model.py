@@ -4,23 +4,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
-from . import _core
+from . import _core, _loading
+from ._loading import ModelLike as ModelLike
 from .layout import Cache, HeadLayout, Precision
 from .recipe import Recipe
-
-if TYPE_CHECKING:
-    from .rope import Rope
+from .rope import Rope
 
 
 @dataclass(frozen=True)
 class ContextLength:
-    """How many positions the model has seen, and is meant to work with. 0: not known."""
+    """Positions the model was trained on, and those it is meant for. 0: not known."""
 
     trained: int = 0
     extended: int = 0
@@ -34,7 +32,7 @@ class ModelRope:
     recipe: Recipe
     layout: HeadLayout
     name: str = "default"
-    #: One name a position axis, in the order in which positions are given: "t", "h", "w".
+    #: One name per position axis, in the order in which positions are given: "t", "h", "w".
     axes: Sequence[str] = ("t",)
     context: ContextLength = field(default_factory=ContextLength)
     #: Layers that use it, where the config tells them apart.
@@ -55,8 +53,6 @@ class ModelRope:
         threads: int = 0,
     ) -> Rope:
         """`context`: positions in use, for recipes that depend on them; 0 is the trained length."""
-        from .rope import Rope
-
         return Rope.from_frequencies(
             self.make_frequencies(context),
             layout=self.layout,
@@ -83,8 +79,7 @@ class Model:
     @staticmethod
     def from_config(config: str | Mapping[str, Any], source: str = "config.json") -> Model:
         """The content of a config.json, as text or as a dict."""
-        text = config if isinstance(config, str) else json.dumps(dict(config), default=str)
-        model: Model = _core.model_from_config(text, source)
+        model: Model = _loading.read_config(config, source)
         return model
 
     @staticmethod
@@ -94,31 +89,15 @@ class Model:
         return model
 
     def rope(self, name: str = "") -> ModelRope:
-        """The rope of that name; "" is the only one, or else the text's or that of the
+        """The rope of that name; "" is the only one, or else that of text or of the
         full-attention layers."""
         return self.ropes[_core.rope_index([rope.name for rope in self.ropes], name)]
 
 
-#: What stands for a model: a path, the dict of its config.json, a config of transformers or a
-#: module that has one, or a Model.
-ModelLike = Union[str, "os.PathLike[str]", Mapping[str, Any], Model, Any]
-
-
 def load_model(model: ModelLike) -> Model:
-    """The model that is meant. Raises TypeError for what stands for none."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, (str, os.PathLike)):
-        return Model.read(model)
-    if isinstance(model, Mapping):
-        return Model.from_config(model)
-    config: Any = getattr(model, "config", model)
-    if hasattr(config, "to_dict"):
-        return Model.from_config(config.to_dict(), source=type(config).__name__)
-    raise TypeError(
-        f"[rotary] a model is a path, the dict of its config.json or a config with to_dict(), "
-        f"got {type(model).__name__}"
-    )
+    """The model that is meant. Raises TypeError for any other object."""
+    found: Model = _loading.read(model)
+    return found
 
 
 def known_model_types() -> list[str]:

@@ -8,8 +8,8 @@
     rotary.plot.scores(rope)                    # scores of equal queries and keys, as a map
     rotary.plot.compare(a, b)                   # two ropes, pair by pair
 
-Each takes a rope, its frequencies, or a model, draws into `ax` or a new figure, and gives back the
-axes it drew into.
+Each takes a rope, its frequencies, or a model, draws into `ax` or a new figure, and returns the
+axes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-_STILL = 1e18
+_CONSTANT = 1e18  # wavelength from which on a pair counts as not rotating
 
 
 def _axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.6)) -> Axes:
@@ -40,10 +40,10 @@ def _axes(ax: Axes | None, size: tuple[float, float] = (6.4, 3.6)) -> Axes:
     return made
 
 
-def _turning(rope: RopeLike) -> Any:
-    """Wavelengths, NaN for pairs that stand still."""
+def _finite_wavelengths(rope: RopeLike) -> Any:
+    """Wavelengths, NaN for pairs that do not rotate."""
     lengths = analysis.wavelengths(rope)
-    return np.where(lengths < _STILL, lengths, np.nan)
+    return np.where(lengths < _CONSTANT, lengths, np.nan)
 
 
 def wavelengths(
@@ -52,7 +52,7 @@ def wavelengths(
     """Positions for one turn of each pair, on a logarithmic scale; `context` draws a line: pairs
     above it never complete a turn within so many positions."""
     ax = _axes(ax)
-    lengths = _turning(rope)
+    lengths = _finite_wavelengths(rope)
     ax.plot(np.arange(len(lengths)), lengths, ".-", label=label)
     ax.set(yscale="log", xlabel="pair", ylabel="positions for one turn")
     if context > 0:
@@ -89,7 +89,7 @@ def decay(
 
 
 def scores(rope: RopeLike, size: int = 128, *, ax: Axes | None = None) -> Axes:
-    """Scores of equal queries and keys, 1 where they stand together. One axis: query position
+    """Scores of equal queries and keys, 1 at distance 0. One axis: query position
     against key position. Two or more: the offset on the last two axes around the centre."""
     ax = _axes(ax, (4.8, 4.0))
     axes = analysis.frequencies_of(rope).axes
@@ -123,7 +123,7 @@ def compare(
     """The wavelengths of two ropes, and by how much the second slows each pair down."""
     ax = wavelengths(a, label=labels[0], ax=_axes(ax))
     wavelengths(b, label=labels[1], context=context, ax=ax)
-    first, second = _turning(a), _turning(b)
+    first, second = _finite_wavelengths(a), _finite_wavelengths(b)
     if len(first) == len(second):
         ratio = ax.twinx()
         ratio.plot(second / first, color="tab:gray", linestyle=":")

@@ -1,15 +1,16 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Where each token stands: what every call takes as `positions`.
+"""The position of every token: the `positions` of every call.
 
     None                      token t of every batch row is at t
     4096                      at 4096 + t
-    array [tokens]            one id a token; also [axes, tokens] and [axes, batch, tokens]
+    array [tokens]            one id per token; also [axes, tokens] and [axes, batch, tokens]
     rotary.ranges(first)      batch row b from first[b] on: decoding sequences of different length
     rotary.packed(cu_seqlens) sequences end to end, each from 0
 
-Ids are int32, int64, float32 or float64 and may be negative. Arrays are not copied: they lie on the
-device of the tensors. Lists and ranges of Python become NumPy arrays.
+Ids are int32, int64, float32 or float64 and may be negative. Arrays are not copied (but for
+cu_seqlens in host memory): they must be on the device of the tensors. Lists and ranges of Python
+become NumPy arrays.
 """
 
 from __future__ import annotations
@@ -34,8 +35,19 @@ def _exported(values: Any, stream: int | None) -> Any:
     return export(values, stream)
 
 
+def _boundaries(values: Any, stream: int | None) -> Any:
+    """Of host arrays a copy: what is checked here is what later calls read, whatever becomes of the
+    array meanwhile. Boundaries in device memory are not checked."""
+    device = getattr(values, "__dlpack_device__", None)
+    if isinstance(values, np.ndarray):
+        values = np.array(values)
+    elif device is not None and device()[0] == 1:  # kDLCPU
+        values = np.array(np.from_dlpack(values))
+    return _exported(values, stream)
+
+
 def positions(at: PositionsLike = None, *, stream: int | None = None) -> _core.Positions:
-    """Positions as the calls of a rope understand them; made once, they can be used many times."""
+    """Positions for the calls of a rope; reusable."""
     if isinstance(at, _core.Positions):
         return at
     if at is None:
@@ -46,7 +58,7 @@ def positions(at: PositionsLike = None, *, stream: int | None = None) -> _core.P
 
 
 def distances(delta: PositionsLike, *, stream: int | None = None) -> _core.Positions:
-    """As positions(), but a number is the same distance for every token: what Rope.shift takes."""
+    """As positions(), but a number is one distance for every token: for Rope.shift."""
     if isinstance(delta, (int, np.integer)):
         return _core.positions_at(int(delta))
     return positions(delta, stream=stream)
@@ -66,11 +78,11 @@ def at(position: Any, *, stream: int | None = None) -> _core.Positions:
 
 def packed(cu_seqlens: Any, first: Any = None, *, stream: int | None = None) -> _core.Positions:
     """Sequences packed end to end: sequence s holds the tokens cu_seqlens[s] .. cu_seqlens[s+1]-1,
-    and they stand at first[s], first[s]+1, ... (first None: at 0)."""
+    at positions first[s], first[s]+1, ... (first None: from 0)."""
     begin = None if first is None else _exported(first, stream)
-    return _core.positions_packed(_exported(cu_seqlens, stream), begin)
+    return _core.positions_packed(_boundaries(cu_seqlens, stream), begin)
 
 
 def packed_at(cu_seqlens: Any, position: Any, *, stream: int | None = None) -> _core.Positions:
-    """Packed sequences whose tokens all stand at position[s]: distances for Rope.shift."""
-    return _core.positions_packed_at(_exported(cu_seqlens, stream), _exported(position, stream))
+    """Packed sequences whose tokens all are at position[s]: distances for Rope.shift."""
+    return _core.positions_packed_at(_boundaries(cu_seqlens, stream), _exported(position, stream))

@@ -30,7 +30,7 @@ def _freeze(instance: object, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Plain:
-    """f_i as it is ("default")."""
+    """f_i unchanged ("default")."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class DynamicNtk:
 
 @dataclass(frozen=True)
 class Yarn:
-    """YaRN as code everywhere does it: a ramp over pair numbers between two correction dims."""
+    """YaRN as implementations have it: a ramp over pair numbers between two correction dims."""
 
     factor: float = 1.0
     original_context: int = 0
@@ -135,7 +135,7 @@ class Llama3:
 
 @dataclass(frozen=True)
 class Proportional:
-    """Gemma 4: the ladder of the whole head, of which only the fastest `fraction` turns."""
+    """Gemma 4: the ladder of the whole head, of which only the fastest `fraction` rotates."""
 
     fraction: float = 1.0
     factor: float = 1.0
@@ -204,12 +204,12 @@ Scaling = Union[
 
 @dataclass(frozen=True)
 class OneAxis:
-    """One position a token."""
+    """One position per token."""
 
 
 @dataclass(frozen=True)
 class Axial:
-    """Axial 2-D, 3-D, ...: each axis turns its own part of the pairs.
+    """Axial 2-D, 3-D, ...: each axis rotates its own part of the pairs.
 
     order (a, b: axes; indices: rung of the axis' own ladder):
         "blocks"       [a0 a1 a2 b0 b1 b2]
@@ -284,7 +284,7 @@ class Recipe:
     ladder_dim: int = 0
     scaling: Scaling = field(default_factory=Plain)
     axes: AxisMap = field(default_factory=OneAxis)
-    #: "backward": pairs turn the other way as positions grow (nanochat).
-    turn: Literal["forward", "backward"] = "forward"
+    #: "backward": angles are negative (nanochat).
+    direction: Literal["forward", "backward"] = "forward"
     #: Multiplies every frequency.
     gain: float = 1.0

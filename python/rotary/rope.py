@@ -12,20 +12,19 @@ Each pair (x, y) is multiplied by the complex number z = scale * e^(i phase):
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _loading
 from ._arrays import library_of
-from ._calls import Call, in_place, new, number_of, run
+from ._calls import Call, Tensors, for_tensors, in_place, new, number_of, run
+from ._loading import ModelLike
 from .layout import Cache, HeadLayout, Pairing, Precision
-from .model import ModelLike, load_model
 from .positions import PositionsLike, distances
 from .positions import positions as to_positions
 from .recipe import AxisMap, OneAxis, Plain, Recipe, Scaling
 
-Array = TypeVar("Array")
 Frequencies = _core.Frequencies
 
 
@@ -38,27 +37,28 @@ def _frequencies(
 
 
 def make_frequencies(recipe: Recipe, context: int = 0) -> Frequencies:
-    """Fills the matrix by the recipe. `context` is the number of positions in use, for the recipes
+    """The frequencies of a recipe. `context` is the number of positions in use, for the recipes
     that depend on it; 0 means the length the model was trained for."""
     return _core.make_frequencies(recipe, context)
 
 
 def depends_on_context(recipe: Recipe) -> bool:
-    """True when the recipe gives different frequencies for different `context`."""
+    """Whether the frequencies of the recipe depend on `context`."""
     return _core.depends_on_context(recipe)
 
 
 class Rope:
-    """An immutable rotation: make it once, use it from any number of threads.
+    """An immutable rotation: construct it once, use it from any number of threads.
 
     Tensors are [tokens, heads, head_dim] or [batch, tokens, heads, head_dim] with any strides, of
-    float32, float64, bfloat16 or float16: arrays of NumPy, PyTorch, CuPy, JAX or anything else that
-    speaks DLPack. They are never copied. float64 is computed in float64, the others in float32,
+    float32, float64, bfloat16 or float16: arrays of NumPy, PyTorch, CuPy, JAX or any library with
+    DLPack. They are never copied. float64 is computed in float64, the others in float32,
     rounded once. Tensors of one call share batch and tokens; heads and types may differ.
 
     Calls take `positions` as rotary.positions explains them, and for tensors on CUDA a `stream` (of
-    PyTorch or CuPy, or a number), else they run on the library's current one. One tensor gives one
-    result, several give a tuple. ValueError, before anything is written, if something does not fit.
+    PyTorch or CuPy, or a number), by default the current one of their library. One tensor gives one
+    result, several give a tuple. ValueError, before anything is written, for arguments that do not
+    fit together.
     """
 
     __slots__ = ("_cache", "_core", "_precision", "_text", "_threads")
@@ -76,13 +76,13 @@ class Rope:
         axes: AxisMap | None = None,
         context: int = 0,
         ladder_dim: int = 0,
-        turn: Any = "forward",
+        direction: Any = "forward",
         gain: float = 1.0,
         precision: Precision = "exact",
         cache: Cache | None = None,
         threads: int = 0,
     ) -> None:
-        """A rope from numbers: see Recipe for the ladder, HeadLayout for the head.
+        """A rope from its parameters: see Recipe for the frequencies, HeadLayout for the head.
 
         rotary_dim None: the whole head. threads 0: as many as OpenMP would use; 1: the calling
         thread alone. The pairing has no default: a wrong guess gives fluent nonsense, never an
@@ -93,7 +93,7 @@ class Rope:
             ladder_dim=ladder_dim,
             scaling=Plain() if scaling is None else scaling,
             axes=OneAxis() if axes is None else axes,
-            turn=turn,
+            direction=direction,
             gain=gain,
         )
         layout = HeadLayout(head_dim, rotary_offset, pairing, output_pairing)
@@ -112,10 +112,13 @@ class Rope:
     ) -> Rope:
         """The rope of a model: a config.json, a model folder or a .gguf file by its path, the dict
         of a config, or a config of transformers. `rope` names one of several; see inspect()."""
-        return (
-            load_model(model)
-            .rope(rope)
-            .make_rope(context, precision=precision, cache=cache, threads=threads)
+        found = _loading.read(model).rope(rope)
+        return cls.from_frequencies(
+            found.make_frequencies(context),
+            layout=found.layout,
+            precision=precision,
+            cache=cache,
+            threads=threads,
         )
 
     @classmethod
@@ -150,7 +153,7 @@ class Rope:
         self._text = ""  # for PyTorch's operators, once rotary.torch.rope_text has made it
         self._core = _core.Rope(frequencies, layout, (precision, self._cache, threads))
 
-    # ---- What it is -----------------------------------------------------------------------------
+    # ---- Properties -----------------------------------------------------------------------------
 
     @property
     def frequencies(self) -> Frequencies:
@@ -176,11 +179,12 @@ class Rope:
         return self._threads
 
     def with_threads(self, threads: int) -> Rope:
-        """The same rotation on so many threads."""
+        """The same rotation on another number of threads."""
         return self._with(self.frequencies, threads)
 
     def with_inverse_growth(self) -> Rope:
-        """The rope for the other side of a score: xPos lets queries grow and keys shrink."""
+        """The rope of the keys, where this is that of the queries: xPos lets one grow as the other
+        decays."""
         return self._with(self.frequencies.with_inverse_growth(), self.threads)
 
     def _with(self, frequencies: Frequencies, threads: int) -> Rope:
@@ -213,191 +217,87 @@ class Rope:
 
     # ---- The calls ------------------------------------------------------------------------------
 
-    @overload
-    def rotate(
-        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
-    ) -> Array: ...
-    @overload
+    @for_tensors
     def rotate(
         self,
-        x: Array,
-        y: Array,
+        tensors: Tensors,
         /,
-        *more: Array,
+        *,
         positions: PositionsLike = None,
         out: Any = None,
         stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def rotate(
-        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
         """Rotates into new arrays, or into `out`: an array or a tuple of them."""
-        at = to_positions(positions, stream=number_of(stream))
-        return new(self._core.rotate, tensors, at, stream, out=out)
+        return new(self._core.rotate, tensors, _positions(positions, stream), stream, out)
 
-    @overload
+    @for_tensors
     def rotate_(
-        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
-    ) -> Array: ...
-    @overload
-    def rotate_(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def rotate_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
-        """Rotates in place, and gives back what it was given."""
-        at = to_positions(positions, stream=number_of(stream))
-        return in_place(self._core.rotate, tensors, at, stream)
+        self, tensors: Tensors, /, *, positions: PositionsLike = None, stream: Any = None
+    ) -> Any:
+        """Rotates in place. Returns its arguments."""
+        return in_place(self._core.rotate, tensors, _positions(positions, stream), stream)
 
-    @overload
-    def unrotate(
-        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
-    ) -> Array: ...
-    @overload
+    @for_tensors
     def unrotate(
         self,
-        x: Array,
-        y: Array,
+        tensors: Tensors,
         /,
-        *more: Array,
+        *,
         positions: PositionsLike = None,
         out: Any = None,
         stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def unrotate(
-        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
-        """The true inverse, scale included: reads the output pairing, writes the input pairing."""
-        at = to_positions(positions, stream=number_of(stream))
-        return new(self._core.unrotate, tensors, at, stream, out=out)
+        """The inverse, scale included: reads the output pairing, writes the input pairing."""
+        return new(self._core.unrotate, tensors, _positions(positions, stream), stream, out)
 
-    @overload
+    @for_tensors
     def unrotate_(
-        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
-    ) -> Array: ...
-    @overload
-    def unrotate_(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def unrotate_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
+        self, tensors: Tensors, /, *, positions: PositionsLike = None, stream: Any = None
+    ) -> Any:
         """unrotate() in place."""
-        at = to_positions(positions, stream=number_of(stream))
-        return in_place(self._core.unrotate, tensors, at, stream)
+        return in_place(self._core.unrotate, tensors, _positions(positions, stream), stream)
 
-    @overload
-    def adjoint(
-        self, x: Array, /, *, positions: PositionsLike = None, out: Any = None, stream: Any = None
-    ) -> Array: ...
-    @overload
+    @for_tensors
     def adjoint(
         self,
-        x: Array,
-        y: Array,
+        tensors: Tensors,
         /,
-        *more: Array,
+        *,
         positions: PositionsLike = None,
         out: Any = None,
         stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def adjoint(
-        self, *tensors: Any, positions: PositionsLike = None, out: Any = None, stream: Any = None
     ) -> Any:
-        """The transpose: turns the gradient of the output into the gradient of the input."""
-        at = to_positions(positions, stream=number_of(stream))
-        return new(self._core.adjoint, tensors, at, stream, out=out)
+        """The transpose: maps the gradient of the output to the gradient of the input."""
+        return new(self._core.adjoint, tensors, _positions(positions, stream), stream, out)
 
-    @overload
+    @for_tensors
     def adjoint_(
-        self, x: Array, /, *, positions: PositionsLike = None, stream: Any = None
-    ) -> Array: ...
-    @overload
-    def adjoint_(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def adjoint_(self, *tensors: Any, positions: PositionsLike = None, stream: Any = None) -> Any:
+        self, tensors: Tensors, /, *, positions: PositionsLike = None, stream: Any = None
+    ) -> Any:
         """adjoint() in place."""
-        at = to_positions(positions, stream=number_of(stream))
-        return in_place(self._core.adjoint, tensors, at, stream)
+        return in_place(self._core.adjoint, tensors, _positions(positions, stream), stream)
 
-    @overload
+    @for_tensors
     def shift(
-        self, x: Array, /, *, delta: PositionsLike, out: Any = None, stream: Any = None
-    ) -> Array: ...
-    @overload
-    def shift(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        delta: PositionsLike,
-        out: Any = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def shift(
-        self, *tensors: Any, delta: PositionsLike, out: Any = None, stream: Any = None
+        self, tensors: Tensors, /, *, delta: PositionsLike, out: Any = None, stream: Any = None
     ) -> Any:
         """Moves rotated keys: those rotated for position p become those of p + delta.
 
-        A number is one distance for all tokens, rotary.at(deltas) one a batch row, an array one a
-        token. Applies no scale, so that shifts can follow each other without drift."""
-        at = distances(delta, stream=number_of(stream))
-        return new(self._core.shift, tensors, at, stream, out=out)
+        A number is one distance for all tokens, rotary.at(deltas) one per batch row, an array one
+        per token. Applies no scale, so that repeated shifts do not drift."""
+        return new(self._core.shift, tensors, _distances(delta, stream), stream, out)
 
-    @overload
-    def shift_(self, x: Array, /, *, delta: PositionsLike, stream: Any = None) -> Array: ...
-    @overload
-    def shift_(
-        self, x: Array, y: Array, /, *more: Array, delta: PositionsLike, stream: Any = None
-    ) -> tuple[Array, ...]: ...
-    def shift_(self, *tensors: Any, delta: PositionsLike, stream: Any = None) -> Any:
+    @for_tensors
+    def shift_(self, tensors: Tensors, /, *, delta: PositionsLike, stream: Any = None) -> Any:
         """shift() in place."""
-        at = distances(delta, stream=number_of(stream))
-        return in_place(self._core.shift, tensors, at, stream)
+        return in_place(self._core.shift, tensors, _distances(delta, stream), stream)
 
-    @overload
+    @for_tensors
     def rerotate(
         self,
-        x: Array,
+        tensors: Tensors,
         /,
         *,
-        to: Rope,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
-    ) -> Array: ...
-    @overload
-    def rerotate(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        to: Rope,
-        positions: PositionsLike = None,
-        out: Any = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def rerotate(
-        self,
-        *tensors: Any,
         to: Rope,
         positions: PositionsLike = None,
         out: Any = None,
@@ -406,30 +306,14 @@ class Rope:
         """Changes the recipe of keys that this rope rotated at `positions` to that of `to`.
 
         One multiplication by z_to / z_from, without going back through the unrotated keys."""
-        at = to_positions(positions, stream=number_of(stream))
-        return new(_rerotation(self, to), tensors, at, stream, out=out)
+        return new(_rerotation(self, to), tensors, _positions(positions, stream), stream, out)
 
-    @overload
+    @for_tensors
     def rerotate_(
-        self, x: Array, /, *, to: Rope, positions: PositionsLike = None, stream: Any = None
-    ) -> Array: ...
-    @overload
-    def rerotate_(
-        self,
-        x: Array,
-        y: Array,
-        /,
-        *more: Array,
-        to: Rope,
-        positions: PositionsLike = None,
-        stream: Any = None,
-    ) -> tuple[Array, ...]: ...
-    def rerotate_(
-        self, *tensors: Any, to: Rope, positions: PositionsLike = None, stream: Any = None
+        self, tensors: Tensors, /, *, to: Rope, positions: PositionsLike = None, stream: Any = None
     ) -> Any:
         """rerotate() in place."""
-        at = to_positions(positions, stream=number_of(stream))
-        return in_place(_rerotation(self, to), tensors, at, stream)
+        return in_place(_rerotation(self, to), tensors, _positions(positions, stream), stream)
 
     def cos_sin(
         self,
@@ -448,7 +332,7 @@ class Rope:
         the kind of `like`, else of the positions where those are an array, else of NumPy."""
         if like is None:
             like = positions if hasattr(positions, "__dlpack__") else np.empty(0)
-        at = to_positions(positions, stream=number_of(stream))
+        at = _positions(positions, stream)
         rows = at.tokens if tokens is None else tokens
         if rows is None:
             raise ValueError("[cos_sin] tokens must be given for positions that fit any number")
@@ -457,8 +341,8 @@ class Rope:
         library = library_of(like)
         cos, sin = library.empty(shape, dtype, like), library.empty(shape, dtype, like)
 
-        def call(ins: tuple[Any, ...], _: Any, where: _core.Positions, handle: int) -> None:
-            self._core.cos_sin(ins[0], ins[1], where, handle)
+        def call(outs: Tensors, _: Any, token_positions: _core.Positions, handle: int) -> None:
+            self._core.cos_sin(outs[0], outs[1], token_positions, handle)
 
         run(call, (cos, sin), None, at, stream)
         return library.finish(cos), library.finish(sin)
@@ -472,8 +356,16 @@ def _restore(
     )
 
 
+def _positions(positions: PositionsLike, stream: Any) -> _core.Positions:
+    return to_positions(positions, stream=number_of(stream))
+
+
+def _distances(delta: PositionsLike, stream: Any) -> _core.Positions:
+    return distances(delta, stream=number_of(stream))
+
+
 def _rerotation(source: Rope, target: Rope) -> Call:
-    def call(ins: tuple[Any, ...], outs: Any, at: _core.Positions, stream: int) -> None:
+    def call(ins: Tensors, outs: Any, at: _core.Positions, stream: int) -> None:
         _core.rerotate(ins, outs, source._core, target._core, at, stream)
 
     return call

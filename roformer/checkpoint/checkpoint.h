@@ -11,7 +11,7 @@
 ///   folder/           config.json, model.safetensors.index.json, model-00001-of-00003.safetensors
 ///   name.safetensors  name.config.json beside it, or config.json
 ///
-/// Files are not trusted; what is wrong with one is an IoError of one line, the path in front.
+/// Files are not trusted: a bad one is an IoError of one line that begins with the path.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace rotary::roformer {
 
-/// Of the names of the encoder's tensors, in a model with a head.
+/// Prefix of the names of the encoder's tensors in a model with a head.
 inline constexpr std::string_view kEncoderPrefix = "roformer.";
 
 struct CheckpointFiles {
@@ -35,49 +35,49 @@ struct CheckpointFiles {
   /// The tensors, or the index that names their files.
   std::filesystem::path weights;
 };
-/// Where the parts of a checkpoint lie. Throws IoError if one is missing.
+/// The files of a checkpoint. Throws IoError if one is missing.
 CheckpointFiles find_checkpoint(const std::filesystem::path& path);
 
 /// All tensors of a .safetensors file, or of the shards that an index names.
 TensorMap read_weights(const std::filesystem::path& weights);
 
-/// What became of the tensors of a checkpoint.
+/// The tensors of a checkpoint that were not simply copied.
 struct LoadReport {
   /// Parameters that the checkpoint does not have: they keep their values.
   std::vector<std::string> missing{};
-  /// Tensors that the model has no use for.
+  /// Tensors that the model does not use.
   std::vector<std::string> unused{};
-  /// Tensors that are one with another in the model, and are equal to it in the checkpoint.
+  /// Tensors tied to another in the model, and equal to it in the checkpoint.
   std::vector<std::string> tied{};
 };
 
-/// Copies tensors into parameters, of whatever type. Names may lack or have the prefix "roformer.",
-/// and norms may have TensorFlow's gamma and beta; tables of positions are passed over. Throws
-/// IoError that names `source` for a shape that does not fit; the model is then half loaded.
+/// Copies tensors into parameters, of any type. Names may lack or have the prefix "roformer.", and
+/// norms may have TensorFlow's gamma and beta; position tables are ignored. Throws IoError that
+/// names `source` for a shape that does not fit; the model is then partly loaded.
 LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source);
 
 struct Loaded {
   Model model{};
   LoadReport report{};
 };
-/// In inference mode (eval). `task`: another than the config's; its layers may then be missing.
+/// In inference mode (eval). `task`: instead of the config's; tensors of its head may be missing.
 Loaded load_model(const std::filesystem::path& path, std::optional<Task> task = std::nullopt);
-/// As above, but a missing tensor is an IoError.
+/// The same, but a missing tensor is an IoError.
 Model load_complete_model(const std::filesystem::path& path,
                           std::optional<Task> task = std::nullopt);
 
 struct SaveOptions {
-  /// More than that goes into several files.
+  /// Larger models are written as several files.
   std::int64_t max_shard_bytes = std::int64_t{5} << 30;
 };
 
-/// The parameters under the names that transformers expects, with its table of positions.
+/// The parameters under the names that transformers expects, with its position table.
 TensorMap weights_of(const ModelImpl& model);
 
-/// Writes a folder, or where the path ends in .safetensors that file and its config, which says of
-/// what type the tensors are. A new folder
-/// appears only when it is complete; in one that exists, each file is replaced once its successor
-/// is on the disk, the config last, and other files stay.
+/// Writes a folder; or, if the path ends in .safetensors, that file and its config. The config
+/// names the type of the tensors. A new folder appears only when it is complete; in an existing
+/// one, each file is replaced once its successor is on the disk, the config last, and other files
+/// stay.
 void write_checkpoint(const std::filesystem::path& path, const Config& config,
                       const TensorMap& tensors, const SaveOptions& options = {});
 void save_model(const std::filesystem::path& path, const ModelImpl& model,

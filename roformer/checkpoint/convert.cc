@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using internal::quote;
 
-/// Heads of the same layers have the same names in both; others are left behind.
+/// Heads with the same layers have the same names in both; others are dropped.
 Task task_of_bert(const Json& config) {
   constexpr std::array<std::pair<std::string_view, Task>, 5> kSame{
       {{"BertForMaskedLM", Task::kMaskedLm},
@@ -37,7 +37,7 @@ Task task_of_bert(const Json& config) {
 
 Config config_of_bert(Json json, const fs::path& path) {
   const Task task = task_of_bert(json);
-  // What says how BERT knows of positions, and what is of its heads.
+  // Keys of BERT's position embeddings and heads.
   for (const char* key :
        {"position_embedding_type", "architectures", "pooler_fc_size", "pooler_num_attention_heads",
         "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"}) {
@@ -49,7 +49,7 @@ Config config_of_bert(Json json, const fs::path& path) {
   return config;
 }
 
-/// Why a tensor has no place in a RoFormer; empty if it has one.
+/// Why a RoFormer does not have this tensor; empty if it does.
 std::string_view reason_to_drop(std::string_view name, Task task) {
   const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
   if (has("position_embeddings") || has("position_ids") || has("encoder.encoding.")) {
@@ -118,7 +118,7 @@ Conversion convert_to_rope(const fs::path& path) {
     kept.emplace(std::move(renamed), tensor);
   }
 
-  // Through a model: what does not fit or is missing shows, and tied tensors become one.
+  // Through a model, which checks shapes and missing tensors, and merges tied ones.
   const Model model = make_model(result.config);
   const LoadReport report = load_weights(*model, kept, files.weights.string());
   if (!report.missing.empty()) {

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A model with positions added to its input becomes one that turns queries and keys: every weight
-/// is kept but the table of positions. It is then to be tuned with a small step.
+/// Converts a model with position embeddings into one with RoPE: every weight is kept except the
+/// position table. The model then needs fine-tuning with a small learning rate.
 #pragma once
 
 #include <filesystem>
@@ -22,13 +22,13 @@ struct Conversion {
     std::string reason;
   };
   std::vector<Dropped> dropped{};
-  /// Old and new name, where they are not the same.
+  /// Old and new name, where they differ.
   std::vector<std::pair<std::string, std::string>> renamed{};
 };
 
-/// Of a BERT (model_type "bert"), or of a RoFormer whose position_encoding is "learned" or
-/// "sinusoidal"; of one with RoPE everything stays. Throws IoError for another model, and for one
-/// that lacks a tensor.
+/// Takes a BERT (model_type "bert"), or a RoFormer whose position_encoding is "learned" or
+/// "sinusoidal"; one with RoPE is kept as it is. Throws IoError for another model, and for a
+/// missing tensor.
 Conversion convert_to_rope(const std::filesystem::path& path);
 
 }  // namespace rotary::roformer

@@ -4,7 +4,7 @@
 // Folders of checkpoints, which hold files and no other folders.
 //
 // Some builds of LibTorch export std::filesystem::remove_all() and recursive iterators of the
-// compiler that they were built with, which a program then calls in the place of its own and dies:
+// compiler that they were built with. A program then calls those instead of its own and crashes, so
 // nothing here uses them.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace rotary::roformer {
 
-/// With the files in it. What cannot be removed stays.
+/// With the files in it. Errors are ignored.
 inline void remove_folder(const std::filesystem::path& folder) noexcept {
   DIR* entries = ::opendir(folder.c_str());
   if (entries == nullptr) return;

@@ -31,7 +31,7 @@ std::set<std::string> shards_of(const nlohmann::json& map, const fs::path& index
   for (const auto& [name, file] : map.items()) {
     if (!file.is_string()) fail_file(index, "weight_map must name a file for " + quote(name));
     const std::string text = file.get<std::string>();
-    // A name and not a path: an index cannot reach out of its folder.
+    // A name, not a path: an index must not refer to files outside of its folder.
     if (text.empty() || fs::path(text).filename() != text || text == "." || text == "..") {
       fail_file(index, "weight_map must name files of this folder, got " + quote(text));
     }
@@ -78,7 +78,7 @@ std::vector<std::string> names_of(const std::string& name) {
       names.push_back(names[i].substr(kEncoderPrefix.size()));
   }
   if (name == kBias) names.emplace_back(kDecoderBias);
-  // Tied tensors may stand under either name.
+  // Tied tensors may have either name.
   if (name == kDecoder) names.emplace_back(kWords);
   if (name == kWords) names.emplace_back(kDecoder);
   return names;

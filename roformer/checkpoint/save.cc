@@ -33,8 +33,8 @@ at::Tensor position_table(const Config& config, at::ScalarType type) {
   return at::cat({angles.sin(), angles.cos()}, 1).to(at::kFloat).to(type);
 }
 
-/// The config, with the type of these weights in the place of another that it names: transformers
-/// would convert them to that.
+/// The config with the type of these weights: transformers would convert them to any other type
+/// that it names.
 std::string config_of(const Config& config, const TensorMap& tensors) {
   Config named = config;
   nlohmann::json other = nlohmann::json::parse(config.other);
@@ -114,7 +114,7 @@ void fill_folder(const fs::path& folder, const Config& config, const TensorMap& 
   write_text(folder / "config.json", config_of(config, tensors));
 }
 
-/// Filled beside its place, then renamed.
+/// Written under a temporary name, then renamed.
 void write_new_folder(const fs::path& folder, const Config& config, const TensorMap& tensors,
                       const SaveOptions& options) {
   const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
@@ -166,7 +166,7 @@ void write_checkpoint(const fs::path& path, const Config& config, const TensorMa
       write_text(beside.replace_extension(".config.json"), config_of(config, tensors));
       return;
     }
-    // "folder/" and "folder" are one.
+    // "folder/" and "folder" are the same.
     const fs::path folder = path.has_filename() ? path : path.parent_path();
     if (fs::exists(folder)) {
       if (!fs::is_directory(folder)) fail_file(path, "not a folder");

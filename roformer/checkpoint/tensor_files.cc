@@ -98,7 +98,7 @@ void write_tensors(const std::filesystem::path& path, const TensorMap& tensors) 
   for (const auto& [name, tensor] : tensors) {
     ready.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
   }
-  // Wide elements first: all are aligned.
+  // Widest elements first, so that all are aligned.
   std::stable_sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) {
     return a.second.element_size() > b.second.element_size();
   });

@@ -15,14 +15,14 @@ namespace rotary::roformer {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
-/// The tensors of a file, as views of it: it is mapped and not copied, and stays mapped as long as
-/// one of them lives. They are to be read only. Throws IoError.
+/// The tensors of a file, as read-only views of its memory mapping, which lives as long as one of
+/// them. Throws IoError.
 TensorMap read_tensors(const std::filesystem::path& path);
 
 /// The file appears under its name only when it is complete and on the disk. Throws IoError.
 void write_tensors(const std::filesystem::path& path, const TensorMap& tensors);
 
-/// The same for a text.
+/// The same for text.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 /// Throws IoError about the file as a whole.

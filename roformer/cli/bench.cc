@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer bench: how fast a model trains here.
+// roformer bench: training speed on this machine.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <fmt/core.h>
@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "console/output.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
 #include "roformer/train/memory.h"
 #include "roformer/train/step.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -44,12 +44,12 @@ constexpr const char* kBenchFooter =
     R"(Trains a masked or causal language model for some steps as `roformer pretrain` does: forward,
 backward, clipping, AdamW. CHECKPOINT is a model, or a config.json for one with random weights.
 Tokens are random, 15 % of them labelled, unless --batches names a .safetensors file with `ids` and
-`labels`, int64 [steps, rows, length], which are taken in turn.
+`labels`, int64 [steps, rows, length], which are used in order.
 
-TFLOP/s counts what the model asks for, be it computed twice (--checkpointing) or not at all (the
-last layer where no label reads it): 6 for each weight of a layer and token, 12 layers hidden_size
-length for attention, and the head where there are labels. --peak is the machine's own figure to
-compare with (an H200: 989 in bfloat16).
+TFLOP/s counts the model's operations, whether they are computed twice (--checkpointing) or not at
+all (the last layer at tokens without labels): 6 for each weight of a layer and token, 12 layers
+hidden_size length for attention, and the head at labelled tokens. --peak is the machine's peak
+rate to compare with (an H200: 989 in bfloat16).
 
 Examples:
   roformer bench config.json --rows 64 --length 512 --peak 989
@@ -57,7 +57,7 @@ Examples:
 
 struct TrainingBatch {
   Inputs inputs;
-  std::int64_t labels = 0;
+  std::int64_t num_labels = 0;
 };
 
 at::Tensor random_labels(const at::Tensor& ids) {
@@ -67,14 +67,14 @@ at::Tensor random_labels(const at::Tensor& ids) {
 
 TrainingBatch to_batch(const at::Tensor& ids, const at::Tensor& labels, const BenchOptions& options,
                        at::Device device) {
-  const at::Tensor places = labels.flatten().ne(kIgnored).nonzero().squeeze(1);
+  const at::Tensor indices = labels.flatten().ne(kIgnored).nonzero().squeeze(1);
   TrainingBatch batch;
   batch.inputs.ids = ids.to(device);
   batch.inputs.labels = labels.to(device);
-  batch.inputs.label_places = places.to(device);
+  batch.inputs.label_indices = indices.to(device);
   batch.inputs.logits_at = LogitsAt::kLabels;
   batch.inputs.causal_labels = CausalLabels::kNextToken;
-  batch.labels = places.numel();
+  batch.num_labels = indices.numel();
   if (options.packed) {
     batch.inputs.cu_seqlens =
         at::arange(0, ids.numel() + 1, ids.size(1), at::TensorOptions(at::kInt)).to(device);
@@ -122,7 +122,7 @@ Model open_model(const BenchOptions& options) {
   return model;
 }
 
-/// Additions and multiplications that a token asks for, forward and backward.
+/// Floating-point operations per token, forward and backward.
 double operations_per_token(const Config& c, double length, double labelled) {
   const auto hidden = static_cast<double>(c.hidden_size);
   const auto inner = static_cast<double>(c.intermediate_size);
@@ -136,7 +136,7 @@ double operations_per_token(const Config& c, double length, double labelled) {
 
 struct BenchResult {
   double tokens_per_second = 0.0;
-  double seconds = 0.0;  // a step
+  double seconds = 0.0;  // per step
   double teraflops = 0.0;
   std::int64_t memory = 0;
   std::vector<double> losses{};
@@ -155,27 +155,27 @@ BenchResult measure(const BenchOptions& options) {
   model->set_compute_type(type);
   model->set_checkpointing(options.checkpointing);
   const std::vector<TrainingBatch> batches = make_batches(options, model->config(), device);
-  StepEngine engine(*model, {.learning_rate = options.learning_rate, .compute_type = type},
-                    nullptr);
+  TrainStep train_step(*model, {.learning_rate = options.learning_rate, .compute_type = type},
+                       nullptr);
 
-  std::vector<Packet> packets;
+  std::vector<StatisticsCopy> copies;
   Clock::time_point start;
   double tokens = 0.0;
-  double labels = 0.0;
+  double num_labels = 0.0;
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) {
-      if (!packets.empty()) packets.back().read();  // the device has done what it was given
+      if (!copies.empty()) copies.back().read();  // synchronises with the device
       start = Clock::now();
     }
     const TrainingBatch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
-    engine.add_batch(batch.inputs, batch.labels);
-    engine.update(step + 1, options.learning_rate, /*vote=*/false);
-    packets.push_back(engine.make_packet());
+    train_step.add_batch(batch.inputs, batch.num_labels);
+    train_step.update(step + 1, options.learning_rate, /*stop_requested=*/false);
+    copies.push_back(train_step.take_statistics());
     if (step < options.warmup) continue;
     tokens += static_cast<double>(batch.inputs.ids.numel());
-    labels += static_cast<double>(batch.labels);
+    num_labels += static_cast<double>(batch.num_labels);
   }
-  packets.back().read();
+  copies.back().read();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
 
   BenchResult result{.tokens_per_second = tokens / seconds,
@@ -184,10 +184,10 @@ BenchResult measure(const BenchOptions& options) {
                      .attention = model->roformer().attention_backend()};
   const auto length = static_cast<double>(batches.front().inputs.ids.size(1));
   result.teraflops = 1e-12 * result.tokens_per_second *
-                     operations_per_token(model->config(), length, labels / tokens);
-  for (Packet& packet : packets) {
-    const Packet::Figures figures = packet.read();
-    result.losses.push_back(figures.loss_sum / figures.labels);
+                     operations_per_token(model->config(), length, num_labels / tokens);
+  for (StatisticsCopy& copy : copies) {
+    const StatisticsCopy::Statistics statistics = copy.read();
+    result.losses.push_back(statistics.loss_sum / statistics.num_labels);
   }
   return result;
 }
@@ -202,7 +202,7 @@ void bench(const BenchOptions& options) {
                                    {"attention", r.attention},
                                    {"losses", r.losses}};
     if (options.peak > 0.0) json["utilisation"] = r.teraflops / options.peak;
-    rotary::cli::print_out(json.dump() + "\n");
+    console::print_out(json.dump() + "\n");
     return;
   }
   std::string text = fmt::format("{:.0f} tokens/s, {:.1f} ms a step, {:.1f} GB, {:.0f} TFLOP/s",
@@ -210,34 +210,36 @@ void bench(const BenchOptions& options) {
                                  1e-9 * static_cast<double>(r.memory), r.teraflops);
   if (options.peak > 0.0)
     text += fmt::format(", {:.0f} % of {:g}", 100 * r.teraflops / options.peak, options.peak);
-  rotary::cli::print_out(text + fmt::format(", attention: {}, loss {:.4f} to {:.4f}\n", r.attention,
-                                            r.losses.front(), r.losses.back()));
+  console::print_out(text + fmt::format(", attention: {}, loss {:.4f} to {:.4f}\n", r.attention,
+                                        r.losses.front(), r.losses.back()));
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* verb = app.add_subcommand("bench", "How fast a model trains on this machine");
+  CLI::App* verb =
+      app.add_subcommand("bench", "Measure the training speed of a model on this machine");
   verb->footer(kBenchFooter);
   verb->add_option("CHECKPOINT", o->checkpoint, "A model, or a config.json")
       ->required()
       ->type_name("");
-  verb->add_option("--rows", o->rows, "Sequences a batch")->check(CLI::PositiveNumber);
-  verb->add_option("--length", o->length, "Tokens a sequence")->check(CLI::PositiveNumber);
-  verb->add_option("--steps", o->steps, "Steps that are measured")->check(CLI::PositiveNumber);
-  verb->add_option("--warmup", o->warmup, "Steps before")->check(CLI::NonNegativeNumber);
+  verb->add_option("--rows", o->rows, "Sequences per batch")->check(CLI::PositiveNumber);
+  verb->add_option("--length", o->length, "Tokens per sequence")->check(CLI::PositiveNumber);
+  verb->add_option("--steps", o->steps, "Measured steps")->check(CLI::PositiveNumber);
+  verb->add_option("--warmup", o->warmup, "Warm-up steps before them")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--type", o->type, "bfloat16 or float32")
       ->check(CLI::IsMember({"bfloat16", "float32"}));
   verb->add_option("--device", o->device, "cpu, cuda, cuda:1");
-  verb->add_option("--dropout", o->dropout, "Instead of the config's, of both kinds")
+  verb->add_option("--dropout", o->dropout, "Dropout probability, instead of the config's")
       ->check(CLI::Range(0.0, 0.99));
   verb->add_option("--learning-rate", o->learning_rate, "Of AdamW");
   verb->add_option("--batches", o->batches, "A .safetensors file with ids and labels");
-  verb->add_option("--peak", o->peak, "TFLOP/s that the machine could do");
-  verb->add_flag("--checkpointing", o->checkpointing, "Compute layers again on the way back");
+  verb->add_option("--peak", o->peak, "Peak TFLOP/s of the machine");
+  verb->add_flag("--checkpointing", o->checkpointing, "Recompute layers in the backward pass");
   verb->add_flag("--packed", o->packed, "Rows as packed sequences");
-  verb->add_flag("--json", o->json, "Print JSON for a program, with the loss of every step");
+  verb->add_flag("--json", o->json, "Print JSON, with the loss of every step");
   verb->callback([o] { bench(*o); });
 }
 

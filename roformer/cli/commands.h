@@ -1,17 +1,17 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The verbs of the command `roformer`. add_<verb>() declares a verb and what runs when it is
-// chosen (tools/command.h).
+// The verbs of the command `roformer`, one file each. add_<verb>() declares a verb and its callback
+// (console/command.h).
 #pragma once
 
 #include <CLI/App.hpp>
 
-#include "tools/command.h"
+#include "console/command.h"
 
 namespace rotary::roformer::cli {
 
-using rotary::cli::UsageError;
+using console::UsageError;
 
 void add_pretrain(CLI::App& app);
 void add_verify(CLI::App& app);

@@ -32,17 +32,17 @@ void ConfigFlags::add_to(CLI::App& verb, std::span<const BoundKey> keys,
                          std::initializer_list<std::string_view> positional) {
   verb.add_option("--config", file_, "A JSON file with these keys")->type_name("FILE");
   for (const BoundKey& key : keys) {
-    const ConfigKey& told = key.told;
-    const bool bare = std::ranges::find(positional, told.name) != positional.end();
-    auto* flag = verb.add_option(flag_of(told.name) + (bare ? "," + upper(told.name) : ""),
-                                 typed_[std::string(told.name)], std::string(told.help));
-    // CLI11 shows itself that there may be several.
-    const bool several = told.kind.ends_with("PATH...");
-    flag->type_name(several ? "PATH" : std::string(told.kind));
+    const ConfigKey& info = key.info;
+    const bool bare = std::ranges::find(positional, info.name) != positional.end();
+    auto* flag = verb.add_option(flag_of(info.name) + (bare ? "," + upper(info.name) : ""),
+                                 typed_[std::string(info.name)], std::string(info.help));
+    // CLI11 itself shows that there may be several.
+    const bool several = info.kind.ends_with("PATH...");
+    flag->type_name(several ? "PATH" : std::string(info.kind));
     if (several) continue;
-    if (told.name != "stages") flag->default_str(to_text(key));
+    if (info.name != "stages") flag->default_str(to_text(key));
     flag->expected(1)->allow_extra_args(false);
-    // Of a flag that is repeated the last counts; a bare argument leaves the next one alone.
+    // The last of a repeated flag counts; a positional argument takes one value only.
     if (!bare) flag->take_last();
   }
 }

@@ -19,13 +19,13 @@ namespace rotary::roformer::cli {
 /// Must live as long as the verb.
 class ConfigFlags {
  public:
-  /// --config, and a flag for each key; `positional` keys may stand without their flag, as
+  /// Adds --config and a flag for each key; `positional` keys may also be given without a flag, as
   /// CHECKPOINT for `checkpoint`.
   void add_to(CLI::App& verb, std::span<const BoundKey> keys,
               std::initializer_list<std::string_view> positional = {});
-  /// The file of --config; empty where none was named.
+  /// The file of --config; empty if there is none.
   const std::string& file() const noexcept { return file_; }
-  /// What was typed replaces what there is. Throws UsageError that names the flag.
+  /// Overrides keys by the flags that were given. Throws UsageError that names the flag.
   void apply_to(std::span<const BoundKey> keys) const;
 
  private:

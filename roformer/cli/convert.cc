@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer convert: positions of the input give way to RoPE.
+// roformer convert: position embeddings are replaced by RoPE.
 #include "roformer/checkpoint/convert.h"
 
 #include <fmt/core.h>
@@ -11,8 +11,9 @@
 #include <memory>
 #include <string>
 
+#include "console/output.h"
+#include "explain/text_layout.h"
 #include "roformer/cli/commands.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -24,11 +25,11 @@ struct ConvertOptions {
 };
 
 constexpr const char* kConvertFooter =
-    R"(SOURCE is a BERT as Hugging Face has it, or a RoFormer whose position_encoding is learned or
-sinusoidal. Every weight is copied but those of positions; then the model is to be tuned with a
-small step. A model that has RoPE is written again as it is, in other files. TARGET is a new folder,
-which transformers loads, or a .safetensors file, whose config is written beside it. vocab.txt is
-copied along.
+    R"(SOURCE is a BERT from Hugging Face, or a RoFormer whose position_encoding is learned or
+sinusoidal. Every weight is copied except the position table; the model then needs fine-tuning with
+a small learning rate. A model with RoPE is copied as it is. TARGET is a new folder, which
+transformers can load, or a .safetensors file, whose config is written beside it. vocab.txt is
+copied, too.
 
 Examples:
   roformer convert bert-base-chinese/ rope-base-chinese/
@@ -58,10 +59,10 @@ void convert(const ConvertOptions& options) {
                                  options.target, architecture_of(result.config.task),
                                  result.tensors.size() - made, result.renamed.size());
   for (const auto& [name, reason] : result.dropped) {
-    text += fmt::format("dropped {}  ({})\n", rotary::cli::printable(name), reason);
+    text += fmt::format("dropped {}  ({})\n", explain::printable(name), reason);
   }
   if (result.dropped.empty()) text += "dropped nothing\n";
-  rotary::cli::print_out(text);
+  console::print_out(text);
 }
 
 }  // namespace
@@ -69,13 +70,15 @@ void convert(const ConvertOptions& options) {
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* verb =
-      app.add_subcommand("convert", "Turn a model with a table of positions into one with RoPE");
+      app.add_subcommand("convert", "Replace the position embeddings of a model by RoPE");
   verb->footer(kConvertFooter);
   verb->add_option("SOURCE", options->source, "A folder or a .safetensors file")
       ->required()
       ->type_name("");
-  verb->add_option("TARGET", options->target, "What is written")->required()->type_name("");
-  verb->add_option("--shard", options->shard, "Weights of more than this go into several files")
+  verb->add_option("TARGET", options->target, "A new folder or .safetensors file")
+      ->required()
+      ->type_name("");
+  verb->add_option("--shard", options->shard, "Maximum size of a file of weights")
       ->type_name("MB")
       ->check(CLI::Range(0.001, 1e6));
   verb->callback([options] { convert(*options); });

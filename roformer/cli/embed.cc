@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "console/output.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/text_model.h"
 #include "rotary/io.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -35,15 +35,15 @@ struct SimilarOptions {
 };
 
 constexpr const char* kEmbedFooter =
-    R"(A text's vector is the mean over its tokens, or that of [CLS]. Printed is a line of JSON for
-each text, or the file of --output is written: .npy or .safetensors, [texts, hidden_size].
+    R"(The vector of a text is the mean over its tokens, or that of [CLS]. Prints a line of JSON for
+each text, or writes the file of --output: .npy or .safetensors, [texts, hidden_size].
 
 Example:
   roformer embed model/ "one text" "another" --output vectors.npy)";
 
 constexpr const char* kSimilarFooter =
-    R"(A model tuned for pairs (RoFormerForPairMatching) reads both texts at once: printed is the
-probability that they match. Of every other model it is the cosine of the two texts' vectors.
+    R"(Prints the probability that the texts match if the model is fine-tuned for pairs
+(RoFormerForPairMatching), else the cosine similarity of their vectors.
 
 Example:
   roformer similar model/ "今天天气很好" "今天阳光明媚")";
@@ -69,8 +69,7 @@ void embed(const EmbedOptions& options) {
     const float* data = row.const_data_ptr<float>();
     const nlohmann::ordered_json json = {{"text", sentence},
                                          {"vector", std::vector<float>(data, data + row.numel())}};
-    rotary::cli::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                           "\n");
+    console::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
   if (options.output.empty()) return;
   const at::Tensor all = at::stack(rows).contiguous();
@@ -90,7 +89,7 @@ double score(const TextModel& text, const SimilarOptions& options) {
     const Encoding pair = encode_pair(*text.tokenizer, options.first, options.second,
                                       {.max_length = options.text.max_length});
     const at::Tensor logits = text.model->forward(inputs_of(pair)).logits[0].to(at::kDouble);
-    // Of several classes the last one is "they match".
+    // The last of several classes is "match".
     const at::Tensor p = logits.size(0) == 1 ? at::sigmoid(logits) : at::softmax(logits, 0);
     return p[-1].item<double>();
   }
@@ -102,7 +101,7 @@ double score(const TextModel& text, const SimilarOptions& options) {
 void similar(const SimilarOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
-  rotary::cli::print_out(fmt::format("{:.6f}\n", score(text, options)));
+  console::print_out(fmt::format("{:.6f}\n", score(text, options)));
 }
 
 void add_pooling(CLI::App& verb, std::string& pooling) {
@@ -115,7 +114,7 @@ void add_pooling(CLI::App& verb, std::string& pooling) {
 
 void add_embed(CLI::App& app) {
   auto options = std::make_shared<EmbedOptions>();
-  CLI::App* verb = app.add_subcommand("embed", "Turn texts into vectors");
+  CLI::App* verb = app.add_subcommand("embed", "Compute vectors of texts");
   verb->footer(kEmbedFooter);
   add_text_options(*verb, options->text);
   verb->add_option("TEXT", options->texts, "One text or several")->required()->type_name("");
@@ -127,7 +126,7 @@ void add_embed(CLI::App& app) {
 
 void add_similar(CLI::App& app) {
   auto options = std::make_shared<SimilarOptions>();
-  CLI::App* verb = app.add_subcommand("similar", "Say how similar two texts are");
+  CLI::App* verb = app.add_subcommand("similar", "Compute the similarity of two texts");
   verb->footer(kSimilarFooter);
   add_text_options(*verb, options->text);
   verb->add_option("A", options->first, "A text")->required()->type_name("");

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer evaluate: how good a model is.
+// roformer evaluate: metrics of a model on data.
 #include <ATen/Functions.h>
 #include <fmt/core.h>
 
@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "console/output.h"
+#include "explain/text_layout.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
@@ -22,7 +24,6 @@
 #include "roformer/tasks/language.h"
 #include "roformer/tasks/token_answers.h"
 #include "rotary/error.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -45,19 +46,19 @@ struct EvaluateOptions {
 };
 
 constexpr const char* kEvaluateFooter =
-    R"(A masked or causal LM is asked for the tokens of texts: loss (nats a token), perplexity and
-accuracy, for each length that it may read at once. Every length is asked for the same tokens of the
-same texts, so that what differs is the context alone. Texts are documents parted by blank lines
-(--format lines: one a line; jsonl: the field of --text), or a token cache.
+    R"(A masked or causal LM predicts the tokens of texts: loss (nats per token), perplexity and
+accuracy, for each context length. Every length predicts the same tokens of the same texts, so that
+only the context differs. Texts are documents separated by blank lines (--format lines: one per
+line; jsonl: the field of --text), or a token cache.
 
-A model of classes or pairs is given a table with a line of names (.tsv), or lines of JSON (.jsonl):
-accuracy, loss, F1, and each class. With --format triples, lines of {"A", "B", "C"}: how often the
-nearer document of two has the higher score; models that were not tuned are judged by the cosine of
-the documents' vectors.
+A model for classes or pairs reads a table with a header line (.tsv), or JSON lines (.jsonl):
+accuracy, loss, F1, and each class. With --format triples, JSON lines of {"A", "B", "C"}: how often
+the nearer document of two has the higher score; models that were not fine-tuned are scored by the
+cosine similarity of the documents' vectors.
 
-A model of tokens is given words with their classes (columns, or lines of {"tokens", "labels"}):
-accuracy, and precision, recall and F1 of what tags such as B-PER I-PER mark. A model of answers is
-given lines of {"question", "context", "answer", "answer_start"}: exact matches and F1.
+A model for tokens reads words with their classes (columns, or lines of {"tokens", "labels"}):
+accuracy, and precision, recall and F1 of the entities that tags such as B-PER I-PER mark. A model
+for answers reads lines of {"question", "context", "answer", "answer_start"}: exact match and F1.
 
 Examples:
   roformer evaluate model/ held_out.txt --lengths 128,512,2048
@@ -115,17 +116,19 @@ std::vector<TokenDocument> read_texts(const EvaluateOptions& options,
                                       std::int64_t longest) {
   const Vocabulary& vocabulary = tokenizer->vocabulary();
   const std::int64_t tokens = longest - framing_tokens(framing_of(options));
-  if (tokens < 1) throw UsageError(fmt::format("a length of {} leaves no room", longest));
+  if (tokens < 1)
+    throw UsageError(fmt::format("a length of {} is too short for any token", longest));
   const auto texts =
       take_texts(*open_documents(options, tokenizer), vocabulary,
                  {.tokens = static_cast<std::size_t>(tokens),
-                  .most = options.tokens,
+                  .max_total = options.tokens,
                   .choice = options.texts == "joined" ? TextChoice::kJoined : TextChoice::kLong});
   if (texts.empty()) {
-    throw IoError(options.data.front(), IoError::kNoOffset,
-                  fmt::format("no document has {} tokens: name shorter --lengths, or lay documents "
-                              "end to end with --texts joined",
-                              tokens));
+    throw IoError(
+        options.data.front(), IoError::kNoOffset,
+        fmt::format("no document has {} tokens: name shorter --lengths, or join documents "
+                    "with --texts joined",
+                    tokens));
   }
   return texts;
 }
@@ -147,9 +150,9 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
                       {"tokens_of_a_text", texts.front().size()},
                       {"lengths", OrderedJson::array()}};
   if (!options.json) {
-    rotary::cli::print_out(fmt::format("{} texts of {} tokens\n\n{:>7} {:>9} {:>8} {:>11} {:>9}\n",
-                                       texts.size(), texts.front().size(), "length", "guessed",
-                                       "loss", "perplexity", "accuracy"));
+    console::print_out(fmt::format("{} texts of {} tokens\n\n{:>7} {:>9} {:>8} {:>11} {:>9}\n",
+                                   texts.size(), texts.front().size(), "length", "tokens", "loss",
+                                   "perplexity", "accuracy"));
   }
   for (const std::int64_t length : lengths) {
     const LanguageScore score = score_language(*text.model, text.tokenizer->vocabulary(), texts,
@@ -160,9 +163,9 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
                                                 .batch_tokens = options.batch_tokens});
     json["lengths"].push_back(score_json(score));
     if (options.json) continue;
-    rotary::cli::print_out(fmt::format("{:>7} {:>9} {:>8.4f} {:>11.3f} {:>7.2f} %\n", length,
-                                       score.tokens, score.loss, score.perplexity(),
-                                       100 * score.accuracy));
+    console::print_out(fmt::format("{:>7} {:>9} {:>8.4f} {:>11.3f} {:>7.2f} %\n", length,
+                                   score.tokens, score.loss, score.perplexity(),
+                                   100 * score.accuracy));
   }
   if (options.json) print_json(json);
 }
@@ -200,10 +203,10 @@ void evaluate_classes(const EvaluateOptions& options, const TextModel& text) {
                                {"precision", score.precision(i)},
                                {"recall", score.recall(i)}});
     table += fmt::format("{:>9} {:>9.4f} {:>9.4f}  {}\n", examples, score.precision(i),
-                         score.recall(i), rotary::cli::printable(set->labels[i]));
+                         score.recall(i), explain::printable(set->labels[i]));
   }
   if (options.json) return print_json(json);
-  rotary::cli::print_out(table);
+  console::print_out(table);
 }
 
 void evaluate_tags(const EvaluateOptions& options, const TextModel& text) {
@@ -228,7 +231,7 @@ void evaluate_tags(const EvaluateOptions& options, const TextModel& text) {
     report += fmt::format("{} entities: precision {:.4f}, recall {:.4f}, F1 {:.4f}\n",
                           score.entities, score.precision(), score.recall(), score.f1());
   }
-  rotary::cli::print_out(report);
+  console::print_out(report);
 }
 
 void evaluate_answers(const EvaluateOptions& options, const TextModel& text) {
@@ -241,8 +244,8 @@ void evaluate_answers(const EvaluateOptions& options, const TextModel& text) {
                        {"f1", score.f1},
                        {"loss", score.loss}});
   }
-  rotary::cli::print_out(fmt::format("{} questions: exact {:.2f} %, F1 {:.4f}, loss {:.4f}\n",
-                                     score.questions, 100 * score.exact, score.f1, score.loss));
+  console::print_out(fmt::format("{} questions: exact {:.2f} %, F1 {:.4f}, loss {:.4f}\n",
+                                 score.questions, 100 * score.exact, score.f1, score.loss));
 }
 
 void evaluate_triples(const EvaluateOptions& options, const TextModel& text) {
@@ -253,7 +256,7 @@ void evaluate_triples(const EvaluateOptions& options, const TextModel& text) {
     return print_json(
         {{"triples", score.triples}, {"right", score.right}, {"accuracy", score.accuracy()}});
   }
-  rotary::cli::print_out(
+  console::print_out(
       fmt::format("{} triples: accuracy {:.2f} %\n", score.triples, 100 * score.accuracy()));
 }
 
@@ -276,7 +279,7 @@ void evaluate(const EvaluateOptions& options) {
     case Task::kQuestionAnswering:
       return evaluate_answers(options, text);
     case Task::kEncoder:
-      throw UsageError(options.text.checkpoint + " has nothing to be judged by: " +
+      throw UsageError(options.text.checkpoint + " has no head to evaluate: " +
                        std::string(architecture_of(text.model->config().task)));
   }
 }
@@ -291,41 +294,41 @@ void add_language_options(CLI::App& verb, EvaluateOptions& options) {
                   "max_position_embeddings")
       ->type_name("N")
       ->check(CLI::Range(8, 1 << 20));
-  verb.add_option("--tokens", options.tokens, "Read that many tokens at most")->type_name("N");
+  verb.add_option("--tokens", options.tokens, "Maximum number of tokens read")->type_name("N");
   verb.add_option("--texts", options.texts,
-                  "long: documents that fill the longest row alone; joined: all, end to end")
+                  "long: documents that fill the longest row; joined: all, concatenated")
       ->type_name("KIND")
       ->check(CLI::IsMember({"long", "joined"}));
   verb.add_option("--framing", options.framing, "Around each row: cls-sep, sep or none")
       ->type_name("KIND")
       ->check(CLI::IsMember({"cls-sep", "sep", "none"}));
-  verb.add_option("--mask-rate", options.mask_rate, "Share of the words that are masked")
+  verb.add_option("--mask-rate", options.mask_rate, "Share of masked words")
       ->type_name("R")
       ->check(CLI::Range(0.0, 1.0));
-  verb.add_option("--mask-unit", options.mask_unit, "word: words are masked whole; or token")
+  verb.add_option("--mask-unit", options.mask_unit, "word: all tokens of a word together; or token")
       ->type_name("KIND")
       ->check(CLI::IsMember({"word", "token"}));
-  verb.add_option("--seed", options.seed, "Of the masks")->type_name("N");
+  verb.add_option("--seed", options.seed, "Random seed of the masks")->type_name("N");
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
-  CLI::App* verb = app.add_subcommand("evaluate", "Say how good a model is");
+  CLI::App* verb = app.add_subcommand("evaluate", "Compute metrics of a model");
   verb->footer(kEvaluateFooter);
   add_text_options(*verb, options->text);
   verb->add_option("DATA", options->data, "Texts, a token cache, or labelled examples")
       ->required()
       ->type_name("");
   verb->add_option("--format", options->examples.format,
-                   "text, lines, jsonl, tsv, conll or triples; else by the model and the file's "
-                   "name")
+                   "text, lines, jsonl, tsv, conll or triples; default: by the model and the "
+                   "file's name")
       ->type_name("KIND")
       ->check(CLI::IsMember({"text", "lines", "jsonl", "tsv", "conll", "triples"}));
   add_example_options(*verb, options->examples);
   add_language_options(*verb, *options);
-  verb->add_option("--batch-tokens", options->batch_tokens, "Tokens that the model reads at once")
+  verb->add_option("--batch-tokens", options->batch_tokens, "Tokens per batch")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
   add_compute_options(*verb, options->compute);

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer fill-mask: what a masked LM would put in the place of [MASK].
+// roformer fill-mask: predictions of a masked LM for [MASK].
 #include <ATen/Functions.h>
 #include <fmt/core.h>
 
@@ -13,9 +13,10 @@
 #include <tuple>
 #include <vector>
 
+#include "console/output.h"
+#include "explain/text_layout.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/text_model.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -28,7 +29,7 @@ struct FillMaskOptions {
 };
 
 constexpr const char* kFillMaskFooter =
-    R"(For each [MASK] of a text: the likeliest tokens, with their probability.
+    R"(Prints the most probable tokens for each [MASK] of a text, with their probability.
 
 Example:
   roformer fill-mask roformer_chinese_base/ "今天[MASK]很好，我[MASK]去公园玩。")";
@@ -62,11 +63,11 @@ std::vector<std::vector<Guess>> guess(const TextModel& text, const std::string& 
 }
 
 std::string to_text(const std::string& sentence, const std::vector<std::vector<Guess>>& masks) {
-  std::string text = rotary::cli::printable(sentence) + "\n";
+  std::string text = explain::printable(sentence) + "\n";
   for (const auto& mask : masks) {
     text += " ";
     for (const Guess& one : mask) {
-      text += fmt::format(" {} {:.3f} ", rotary::cli::printable(one.token), one.probability);
+      text += fmt::format(" {} {:.3f} ", explain::printable(one.token), one.probability);
     }
     text.back() = '\n';
   }
@@ -89,12 +90,12 @@ void fill_mask(const FillMaskOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kMaskedLm) {
-    throw UsageError(options.text.checkpoint + " is no masked LM: " +
+    throw UsageError(options.text.checkpoint + " is not a masked LM: " +
                      std::string(architecture_of(text.model->config().task)));
   }
   for (const std::string& sentence : options.texts) {
     const auto masks = guess(text, sentence, options);
-    rotary::cli::print_out(options.json ? to_json(sentence, masks) : to_text(sentence, masks));
+    console::print_out(options.json ? to_json(sentence, masks) : to_text(sentence, masks));
   }
 }
 
@@ -102,11 +103,11 @@ void fill_mask(const FillMaskOptions& options) {
 
 void add_fill_mask(CLI::App& app) {
   auto options = std::make_shared<FillMaskOptions>();
-  CLI::App* verb = app.add_subcommand("fill-mask", "Say what may stand in the place of [MASK]");
+  CLI::App* verb = app.add_subcommand("fill-mask", "Predict the tokens behind [MASK]");
   verb->footer(kFillMaskFooter);
   add_text_options(*verb, options->text);
   verb->add_option("TEXT", options->texts, "One text or several")->required()->type_name("");
-  verb->add_option("--top", options->top, "How many tokens for each place")
+  verb->add_option("--top", options->top, "Number of tokens for each [MASK]")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   verb->add_flag("--json", options->json, "Print a line of JSON for each text");

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer generate: a causal model goes on with a text, one token at a time, over a cache.
+// roformer generate: a causal model continues a text, token by token, with a cache.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -13,9 +13,10 @@
 #include <tuple>
 #include <vector>
 
+#include "console/output.h"
+#include "explain/text_layout.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/text_model.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -30,9 +31,9 @@ struct GenerateOptions {
 };
 
 constexpr const char* kGenerateFooter =
-    R"(Each token is drawn from the likeliest ones that together have the probability --top-p; with
---temperature 0 it is the likeliest. The same --seed gives the same text. It ends at [SEP], or after
---tokens.
+    R"(Nucleus sampling: each token is sampled from the most probable ones that together have the
+probability --top-p; with --temperature 0 it is the most probable one. The same --seed gives the
+same text. It ends at [SEP], or after --tokens.
 
 Example:
   roformer generate model/ "Once upon a time" --tokens 200 --top-p 0.9)";
@@ -43,7 +44,7 @@ std::int32_t draw(const at::Tensor& logits, const GenerateOptions& options,
   if (options.temperature == 0.0) return logits.argmax().item<std::int32_t>();
   const at::Tensor p = at::softmax(logits.to(at::kDouble) / options.temperature, 0);
   const auto [sorted, ids] = at::sort(p, 0, /*descending=*/true);
-  // The first one always stays.
+  // The most probable one always stays.
   const at::Tensor before = sorted.cumsum(0) - sorted;
   const at::Tensor kept = at::where(before < options.top_p, sorted, 0.0);
   return ids[at::multinomial(kept, 1, false, generator).squeeze(0)].item<std::int32_t>();
@@ -53,7 +54,7 @@ std::int32_t draw(const at::Tensor& logits, const GenerateOptions& options,
 void print_lines(std::string_view text) {
   while (true) {
     const std::size_t end = text.find('\n');
-    rotary::cli::print_out(rotary::cli::printable(text.substr(0, end)) + "\n");
+    console::print_out(explain::printable(text.substr(0, end)) + "\n");
     if (end == std::string_view::npos) return;
     text.remove_prefix(end + 1);
   }
@@ -63,13 +64,13 @@ void generate(const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kCausalLm) {
-    throw UsageError(options.text.checkpoint + " is no causal LM: " +
+    throw UsageError(options.text.checkpoint + " is not a causal LM: " +
                      std::string(architecture_of(text.model->config().task)));
   }
   const Vocabulary& vocabulary = text.tokenizer->vocabulary();
   Encoding prompt =
       encode(*text.tokenizer, options.prompt, {.max_length = options.text.max_length});
-  // The text goes on: it has no end yet.
+  // Without the final [SEP]: the text continues.
   prompt.ids.pop_back();
   prompt.types.pop_back();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);
@@ -91,20 +92,23 @@ void generate(const GenerateOptions& options) {
 
 void add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
-  CLI::App* verb = app.add_subcommand("generate", "Go on with a text");
+  CLI::App* verb = app.add_subcommand("generate", "Continue a text");
   verb->footer(kGenerateFooter);
   add_text_options(*verb, options->text);
-  verb->add_option("PROMPT", options->prompt, "How the text begins")->required()->type_name("");
-  verb->add_option("--tokens", options->tokens, "New tokens at most")
+  verb->add_option("PROMPT", options->prompt, "The beginning of the text")
+      ->required()
+      ->type_name("");
+  verb->add_option("--tokens", options->tokens, "Maximum number of new tokens")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000));
-  verb->add_option("--temperature", options->temperature, "Above 1 more surprising, below 1 less")
+  verb->add_option("--temperature", options->temperature,
+                   "Softmax temperature; 0: the most probable token")
       ->type_name("T")
       ->check(CLI::Range(0.0, 100.0));
-  verb->add_option("--top-p", options->top_p, "Probability of the tokens to draw from")
+  verb->add_option("--top-p", options->top_p, "Total probability of the tokens to sample from")
       ->type_name("P")
       ->check(CLI::Range(1e-6, 1.0));
-  verb->add_option("--seed", options->seed, "Of the draws")->type_name("N");
+  verb->add_option("--seed", options->seed, "Random seed")->type_name("N");
   verb->callback([options] { generate(*options); });
 }
 

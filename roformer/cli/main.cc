@@ -2,31 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The command roformer: the Transformer with rotary position embeddings.
+#include "console/command.h"
 #include "roformer/cli/commands.h"
-#include "tools/command.h"
 
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  roformer pretrain run/ --corpus zhwiki.txt     from texts to a model
-  roformer finetune model/ train.tsv -o run/     learn a task
-  roformer evaluate model/ held_out.txt          loss and accuracy, by length
-  roformer verify model/ reference.json          is it the same model as elsewhere?
-  roformer convert bert-base-chinese/ rope/      a model with a table of positions, turned to RoPE
-  roformer fill-mask model/ "今天[MASK]很好"       what may stand there
-  roformer similar model/ "one text" "another"   how much they have in common
-  roformer generate model/ "Once upon a time"    go on with a text
-  roformer bench config.json --rows 64           how fast does it train here?
+  roformer pretrain run/ --corpus zhwiki.txt     train a model on texts
+  roformer finetune model/ train.tsv -o run/     fine-tune it for a task
+  roformer evaluate model/ held_out.txt          loss and accuracy, by context length
+  roformer verify model/ reference.json          compare it with another implementation
+  roformer convert bert-base-chinese/ rope/      replace position embeddings by RoPE
+  roformer fill-mask model/ "今天[MASK]很好"       most probable tokens for [MASK]
+  roformer similar model/ "one text" "another"   similarity of two texts
+  roformer generate model/ "Once upon a time"    continue a text
+  roformer bench config.json --rows 64           training speed on this machine
 
-A model is a folder with config.json and model.safetensors, as Hugging Face has it, or a
-.safetensors file with its config beside it. Exit codes: 0 done, 1 failed, 2 wrong usage.
-`roformer VERB --help` tells more about a verb.)";
+A model is a folder with config.json and model.safetensors, as from Hugging Face, or a .safetensors
+file with its config beside it. Exit codes: 0 success, 1 failure, 2 wrong usage.
+`roformer VERB --help` describes a verb.)";
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace rotary::roformer::cli;
-  return rotary::cli::run_command(
+  return rotary::console::run_command(
       {.name = "roformer",
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer pretrain: from texts to a model.
-#include "roformer/train/pretrain.h"
+// roformer pretrain: trains a model on texts.
+#include "roformer/tasks/pretrain.h"
 
 #include <fmt/core.h>
 
@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "explain/format.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/config_flags.h"
 #include "roformer/cli/progress.h"
@@ -18,7 +19,6 @@
 #include "roformer/train/interrupt.h"
 #include "roformer/train/ranks.h"
 #include "rotary/error.h"
-#include "tools/words.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -32,17 +32,17 @@ struct PretrainOptions {
 };
 
 constexpr const char* kPretrainFooter =
-    R"(RUN is a folder. It gets config.json (all that was decided), metrics.jsonl and event files
-for TensorBoard, checkpoints/step-N (models that every verb opens), and at the end model/.
+    R"(RUN is a folder. It gets config.json (the full config), metrics.jsonl and event files for
+TensorBoard, checkpoints/step-N (models that every verb can open), and at the end model/.
 
-Every flag is a key of the config file too, with _ for -; flags win. Ctrl-C ends the step, saves and
-leaves; a second one leaves at once. --resume goes on from the last checkpoint as if nothing had
-been, and begins where there is none.
+Every flag is also a key of the config file, with _ for -; flags take precedence. Ctrl-C finishes
+the step, saves and exits; a second one exits at once. --resume continues from the last checkpoint
+as if there had been no interruption, or starts if there is none.
 
 Stages follow one another: --stages 512x256x200000,1536x256x12500 is 200,000 steps of 256 rows of
 512 tokens, then 12,500 steps of rows of 1536.
 
-Several processes, one a GPU, share each step:
+Data parallel, one process per GPU:
   torchrun --no-python --nproc-per-node 8 roformer pretrain run/ --config pretrain.json
 
 Examples:
@@ -50,14 +50,13 @@ Examples:
   roformer pretrain run/ --config pretrain.json --learning-rate 2e-4
   roformer pretrain run/ --resume)";
 
-/// The config of the run, changed by what was typed.
+/// The config of the run, overridden by flags.
 RunConfig config_from(const PretrainOptions& options) {
   const fs::path kept = fs::path(options.folder) / "config.json";
   const bool there = holds_run(options.folder);
   if (there && !options.resume) {
-    throw UsageError(
-        fmt::format("{} holds a run already: go on with it (--resume), or choose another folder",
-                    options.folder));
+    throw UsageError(fmt::format(
+        "{} holds a run already: resume it (--resume), or choose another folder", options.folder));
   }
   RunConfig config;
   if (!options.flags.file().empty()) {
@@ -73,7 +72,7 @@ std::string resume_command(const PretrainOptions& options) {
   return fmt::format("roformer pretrain {} --resume", options.folder);
 }
 
-/// How to go on, behind the error itself.
+/// How to resume, appended to the error.
 std::string with_advice(const PretrainOptions& options, const std::string& error) {
   return error + what_is_left(options.folder, error, resume_command(options));
 }
@@ -81,7 +80,7 @@ std::string with_advice(const PretrainOptions& options, const std::string& error
 void report_end(const PretrainOptions& options, const TrainOutcome& outcome, Progress& progress) {
   switch (outcome.ending) {
     case Ending::kStopped:
-      progress.say(fmt::format("stopped after step {}, saved in {}; to go on: {}", outcome.step,
+      progress.say(fmt::format("stopped after step {}, saved in {}; to resume: {}", outcome.step,
                                outcome.checkpoint.string(), resume_command(options)));
       break;
     case Ending::kNoMoreData:
@@ -98,24 +97,24 @@ void run_pretrain(const PretrainOptions& options) {
   const bool speaks = read_rank_environment().rank == 0;
   const InterruptGuard interrupts;
   Progress progress;
-  bool told = !speaks;
+  bool announced = !speaks;
   RunEvents events;
   events.say = [&](const std::string& line) { progress.say(line); };
   events.on_tokens = [&](std::uint64_t documents, std::uint64_t tokens) {
     progress.show(fmt::format("tokenizing: {} documents, {} tokens",
-                              rotary::cli::brief(static_cast<double>(documents)),
-                              rotary::cli::brief(static_cast<double>(tokens))));
+                              explain::format_si(static_cast<double>(documents)),
+                              explain::format_si(static_cast<double>(tokens))));
   };
   events.on_report = [&](const StepReport& report) { progress.show(report); };
-  events.on_measures = [&](std::int64_t step, const Measures& measures) {
+  events.on_metrics = [&](std::int64_t step, const Metrics& metrics) {
     std::string line = fmt::format("validation after step {}:", step);
-    for (const auto& [name, value] : measures) line += fmt::format("  {} {:.4f}", name, value);
+    for (const auto& [name, value] : metrics) line += fmt::format("  {} {:.4f}", name, value);
     progress.say(line);
   };
   events.stop = [&] {
     const bool stop = InterruptGuard::requested();
-    if (stop && !told) progress.say("stopping: the step is finished and saved");
-    told = told || stop;
+    if (stop && !announced) progress.say("stopping: the step is finished and saved");
+    announced = announced || stop;
     return stop;
   };
   try {
@@ -132,10 +131,10 @@ void run_pretrain(const PretrainOptions& options) {
 
 void add_pretrain(CLI::App& app) {
   auto options = std::make_shared<PretrainOptions>();
-  CLI::App* verb = app.add_subcommand("pretrain", "Train a model on texts, from the beginning");
+  CLI::App* verb = app.add_subcommand("pretrain", "Train a model on texts, from scratch");
   verb->footer(kPretrainFooter);
   verb->add_option("RUN", options->folder, "The folder of the run")->required()->type_name("");
-  verb->add_flag("--resume", options->resume, "Go on from the last checkpoint");
+  verb->add_flag("--resume", options->resume, "Continue from the last checkpoint");
   RunConfig keys;
   options->flags.add_to(*verb, keys_of(keys));
   verb->callback([options] { run_pretrain(*options); });

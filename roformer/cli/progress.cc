@@ -9,16 +9,15 @@
 #include <cmath>
 #include <cstdio>
 
-#include "tools/terminal.h"
-#include "tools/words.h"
+#include "console/output.h"
+#include "explain/format.h"
 
 namespace rotary::roformer::cli {
 namespace {
 
-using rotary::cli::brief;
-using rotary::cli::print_out;
+using console::print_out;
 
-// Between two lines where they are not written over.
+// Time between two lines if they are not overwritten.
 constexpr auto kInterval = std::chrono::seconds(10);
 
 void print_now(const std::string& text) {
@@ -48,19 +47,19 @@ std::string progress_text(const StepReport& report) {
   constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
   return fmt::format(
       "step {}/{}  loss {:.4f}  norm {:.3g}  {} tokens/s  {:.1f} GiB  {} left", report.step,
-      report.steps, report.loss, report.gradient_norm, brief(report.tokens_per_second),
+      report.steps, report.loss, report.gradient_norm, explain::format_si(report.tokens_per_second),
       static_cast<double>(report.memory_bytes) / kGibi, time_text(report.seconds_left));
 }
 
 Progress::Progress()
-    : live_(::isatty(STDOUT_FILENO) == 1), columns_(rotary::cli::detect_terminal().columns) {}
+    : live_(::isatty(STDOUT_FILENO) == 1), columns_(console::detect_terminal().columns) {}
 
 Progress::~Progress() {
   if (open_) std::fputs("\n", stdout);
 }
 
 void Progress::write_over(const std::string& text) {
-  // A line that is broken by the terminal's edge could not be written over.
+  // A line that wraps could not be overwritten.
   print_now("\r\x1b[K" + text.substr(0, columns_ - 1));
   open_ = true;
 }
@@ -74,7 +73,7 @@ void Progress::show(const std::string& text) {
 }
 
 void Progress::show(const StepReport& report) {
-  // The last line is always there.
+  // The last line is always printed.
   if (report.step == report.steps) shown_ = {};
   show(progress_text(report));
   if (report.layers.empty()) return;

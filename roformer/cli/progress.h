@@ -1,8 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a person sees of a run: one line that is written over on a terminal; elsewhere a line now
-// and then.
+// Progress of a run: one line that is overwritten on a terminal; elsewhere a line now and then.
 #pragma once
 
 #include <chrono>
@@ -22,15 +21,15 @@ std::string time_text(double seconds);
 class Progress {
  public:
   Progress();
-  /// Ends the line that is written over.
+  /// Ends the progress line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void show(const StepReport& report);
-  /// A text in the place of the line.
+  /// Replaces the progress line.
   void show(const std::string& text);
-  /// A line that stays.
+  /// Prints a permanent line.
   void say(const std::string& line);
 
  private:

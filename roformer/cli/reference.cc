@@ -33,7 +33,7 @@ class Numbers {
       : key_(std::move(key)), source_(source) {
     for (const Json* at = &json; at->is_array(); at = &at->front()) {
       if (at->empty()) fail(source_, key_ + " must not have empty lists");
-      if (shape_.size() == kMostLists) fail(source_, key_ + " has lists too deep in each other");
+      if (shape_.size() == kMaxLists) fail(source_, key_ + " is nested too deeply");
       shape_.push_back(static_cast<std::int64_t>(at->size()));
     }
     collect(json, 0);
@@ -48,7 +48,7 @@ class Numbers {
   }
 
  private:
-  static constexpr std::size_t kMostLists = 8;
+  static constexpr std::size_t kMaxLists = 8;
 
   void collect(const Json& json, std::size_t depth) {
     if (depth == shape_.size()) {
@@ -96,7 +96,7 @@ void check_inputs(const ModelImpl& model, const Reference& reference, const std:
 
 Difference compare_logits(const at::Tensor& ours, const at::Tensor& theirs,
                           const std::string& source) {
-  if (!ours.defined()) fail(source, "there are logits, and the model is a bare encoder");
+  if (!ours.defined()) fail(source, "there are logits, but the model has no head");
   if (ours.sizes() != theirs.sizes()) {
     std::ostringstream text;
     text << "logits are " << theirs.sizes() << ", the model's " << ours.sizes();
@@ -105,7 +105,7 @@ Difference compare_logits(const at::Tensor& ours, const at::Tensor& theirs,
   const at::Tensor a = ours.detach().to(at::kDouble).flatten();
   const at::Tensor b = theirs.flatten();
   const at::Tensor apart = (a - b).abs();
-  // NaN is the largest of all.
+  // max() propagates NaN.
   const auto worst = apart.argmax().item<std::int64_t>();
   return {.what = "logits",
           .ours = a[worst].item<double>(),
@@ -153,7 +153,7 @@ Reference read_reference(const std::filesystem::path& path) {
 std::vector<Difference> compare(ModelImpl& model, const Reference& reference,
                                 const std::string& source) {
   check_inputs(model, reference, source);
-  // The formula as it stands: fused kernels round in another order, which a loss of few rows shows.
+  // Plain operations: fused kernels round in another order, which shows in a loss over few rows.
   at::globalContext().setSDPUseFlash(false);
   model.to(at::kCPU, at::kFloat);
   model.eval();
@@ -174,12 +174,13 @@ std::vector<Difference> compare(ModelImpl& model, const Reference& reference,
   const auto parameters = model.named_parameters();
   double largest = 0.0;
   for (const auto& [name, norm] : reference.gradient_norms) largest = std::max(largest, norm);
-  // Gradients that are 0 in exact arithmetic, such as those of a bias under a softmax over tokens,
-  // are rounding in both.
+  // Gradients that are 0 in exact arithmetic, such as that of the key bias, are rounding errors in
+  // both.
   const double rounding = largest * std::numeric_limits<float>::epsilon();
   for (const auto& [name, theirs] : reference.gradient_norms) {
     const at::Tensor* parameter = parameters.find(name);
-    if (parameter == nullptr) fail(source, "grad_norms has " + name + ", the model has not");
+    if (parameter == nullptr)
+      fail(source, "grad_norms names " + name + ", which the model does not have");
     const double ours = parameter->grad().defined() ? parameter->grad().norm().item<double>() : 0.0;
     const double apart = std::abs(ours - theirs);
     all.push_back({.what = name,

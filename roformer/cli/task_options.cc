@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "console/output.h"
 #include "roformer/cli/commands.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -22,7 +22,7 @@ bool is_jsonl(const std::filesystem::path& path, const ExampleOptions& options) 
 
 void add_compute_options(CLI::App& verb, ComputeOptions& options) {
   verb.add_option("--device", options.device,
-                  "cpu, cuda or cuda:N; else the GPU where there is one")
+                  "cpu, cuda or cuda:N; default: the GPU if there is one")
       ->type_name("DEVICE");
   verb.add_option("--dtype", options.type, "float32 or bfloat16")
       ->type_name("TYPE")
@@ -50,10 +50,10 @@ void add_example_options(CLI::App& verb, ExampleOptions& options) {
   verb.add_option("--text", options.columns.first, "Column or field of the text")
       ->type_name("NAME");
   verb.add_option("--second-text", options.columns.second,
-                  "Column or field of the other text of a pair; else there are single texts")
+                  "Column or field of the second text of a pair; default: single texts")
       ->type_name("NAME");
   verb.add_flag("--zero-types", options.zero_types,
-                "Token types of the second text are 0, as RoFormer's authors have it");
+                "Token types of the second text are 0, as in RoFormer's own code");
 }
 
 bool are_triples(const ExampleOptions& options) { return options.format == "triples"; }
@@ -74,8 +74,7 @@ TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& option
 }
 
 void print_json(const nlohmann::ordered_json& json) {
-  rotary::cli::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                         "\n");
+  console::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace rotary::roformer::cli

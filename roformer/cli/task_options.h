@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the verbs that read labelled data, and those that may use a GPU, share.
+// Options shared by verbs that read labelled data, and by those that may use a GPU.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -25,8 +25,7 @@ struct ComputeOptions {
 };
 /// --device and --dtype.
 void add_compute_options(CLI::App& verb, ComputeOptions& options);
-/// The one that was named; else the GPU where there is one. Throws UsageError for a GPU that is not
-/// there.
+/// The device of --device; else the GPU if there is one. Throws UsageError for a missing GPU.
 at::Device device_of(const ComputeOptions& options);
 at::ScalarType type_of(const ComputeOptions& options);
 
@@ -40,15 +39,15 @@ struct ExampleOptions {
 void add_example_options(CLI::App& verb, ExampleOptions& options);
 bool are_triples(const ExampleOptions& options);
 PairTypes pair_types_of(const ExampleOptions& options);
-/// A table or lines of JSON, by --format or the file's name. `labels` as in read_tsv().
+/// Reads a table or JSON lines, by --format or the file's name. `labels` as in read_tsv().
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels = {});
 
-/// The same choice for words with their classes: columns or lines of JSON.
+/// The same for words with their classes: columns or JSON lines.
 TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& options,
                  std::span<const std::string> labels = {});
 
-/// In one line.
+/// Prints JSON on one line.
 void print_json(const nlohmann::ordered_json& json);
 
 }  // namespace rotary::roformer::cli

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The one that was named, or the one that lies with the model.
+/// The file named by an option, else the one in the model's folder.
 std::string find_file(const TextOptions& options, const std::string& named, const char* name) {
   if (!named.empty()) return named;
   const fs::path checkpoint(options.checkpoint);
@@ -50,7 +50,7 @@ void copy_text_files(const TextFiles& files, const fs::path& folder) {
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
-  find_checkpoint(options.checkpoint);  // Without a model there is no vocabulary to be missed.
+  find_checkpoint(options.checkpoint);  // First: a missing model is the better error.
   const TextFiles files = find_text_files(options);
   TokenizerOptions found{.dictionary = files.dictionary};
   found.kind = kind_of(options, !files.dictionary.empty());
@@ -70,23 +70,26 @@ void check_vocabulary(const Vocabulary& vocabulary, const Config& config) {
   if (vocabulary.size() <= config.vocab_size) return;
   throw IoError(
       vocabulary.source(), IoError::kNoOffset,
-      fmt::format("{} tokens, and the model has {}", vocabulary.size(), config.vocab_size));
+      fmt::format("{} tokens, but the model has {}", vocabulary.size(), config.vocab_size));
 }
 
 void add_text_options(CLI::App& verb, TextOptions& options) {
   verb.add_option("CHECKPOINT", options.checkpoint, "A folder or a .safetensors file")
       ->required()
       ->type_name("");
-  verb.add_option("--vocab", options.vocabulary, "The vocabulary; else vocab.txt with the model")
+  verb.add_option("--vocab", options.vocabulary,
+                  "The vocabulary; default: vocab.txt in the model's folder")
       ->type_name("FILE");
-  verb.add_option("--dict", options.dictionary, "jieba's dictionary; else dict.txt with the model")
+  verb.add_option("--dict", options.dictionary,
+                  "jieba's dictionary; default: dict.txt in the model's folder")
       ->type_name("FILE");
   verb.add_option("--tokenizer", options.tokenizer,
-                  "roformer, bert, character or byte; else roformer where there is a dictionary, "
-                  "and bert where there is none")
+                  "roformer, bert, character or byte; default: roformer with a dictionary, else "
+                  "bert")
       ->type_name("KIND")
       ->check(CLI::IsMember({"roformer", "bert", "character", "byte"}));
-  verb.add_option("--max-length", options.max_length, "Tokens at most; the rest is cut off")
+  verb.add_option("--max-length", options.max_length,
+                  "Maximum number of tokens; longer texts are truncated")
       ->type_name("N");
 }
 

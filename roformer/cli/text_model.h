@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A model with its tokeniser: what the verbs that read text share.
+// A model with its tokeniser, for verbs that read text.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -27,27 +27,27 @@ struct TextOptions {
 /// CHECKPOINT, --vocab, --dict, --tokenizer and --max-length.
 void add_text_options(CLI::App& verb, TextOptions& options);
 
-/// Where the tokeniser's files lie; empty where there are none.
+/// Paths of the tokeniser's files; empty if there are none.
 struct TextFiles {
   std::filesystem::path vocabulary;
   std::filesystem::path dictionary;
 };
-/// Those that were named, or those that lie with the model.
+/// The files named by options, else those in the model's folder.
 TextFiles find_text_files(const TextOptions& options);
-/// As vocab.txt and dict.txt: what a model needs to be used from there.
+/// Copies them as vocab.txt and dict.txt into the folder of a model.
 void copy_text_files(const TextFiles& files, const std::filesystem::path& folder);
-/// Throws IoError where there is no such model, UsageError where a file is not to be found.
+/// Throws IoError if there is no such model, UsageError if a file is missing.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options);
 
-/// Throws IoError where the vocabulary has more tokens than the model.
+/// Throws IoError if the vocabulary has more tokens than the model.
 void check_vocabulary(const Vocabulary& vocabulary, const Config& config);
 
 struct TextModel {
   Model model;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-/// `task`: of the model that is wanted, where it is another than the file's. Throws UsageError
-/// where a file of the tokeniser is not to be found, IoError where vocabulary and model do not fit.
+/// `task`: instead of that of the config. Throws UsageError if a file of the tokeniser is missing,
+/// IoError if vocabulary and model do not match.
 TextModel open_text_model(const TextOptions& options, std::optional<Task> task = std::nullopt);
 
 /// One row: [1, tokens].

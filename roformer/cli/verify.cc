@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// roformer verify: whether a checkpoint answers here as it did elsewhere.
+// roformer verify: compares a checkpoint with the results of another implementation.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "console/output.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/reference.h"
-#include "tools/terminal.h"
 
 namespace rotary::roformer::cli {
 namespace {
@@ -27,11 +27,11 @@ struct VerifyOptions {
 };
 
 constexpr const char* kVerifyFooter =
-    R"(REFERENCE.json holds inputs and what another implementation answered to them: input_ids,
+    R"(REFERENCE.json holds inputs and the results of another implementation: input_ids,
 attention_mask, token_type_ids, labels, logits, loss, and grad_norms by the names of parameters. The
-model runs in float32 on the CPU, without dropout. Printed is the largest difference of logits, and
-the difference of loss and of each gradient norm. Exit code 1 if one is beyond its tolerance: logits
-2e-5, loss 1e-6, gradient norms 1e-4 of the norm; a difference below 1.2e-7 of the largest norm is
+model runs in float32 on the CPU, without dropout. Prints the largest difference of logits, and the
+difference of loss and of each gradient norm. Exit code 1 if one exceeds its tolerance: logits 2e-5,
+loss 1e-6, gradient norms 1e-4 of the norm; a difference below 1.2e-7 of the largest norm is
 rounding and counts as 0.
 
 Examples:
@@ -72,7 +72,7 @@ void verify(const VerifyOptions& options) {
   const Reference reference = read_reference(options.reference);
   const Model model = load_complete_model(options.checkpoint);
   const std::vector<Difference> all = compare(*model, reference, options.reference);
-  rotary::cli::print_out(options.json ? to_json(all) : to_text(all));
+  console::print_out(options.json ? to_json(all) : to_text(all));
   const auto beyond =
       std::count_if(all.begin(), all.end(), [](const Difference& one) { return !one.fits(); });
   if (beyond > 0) {
@@ -81,8 +81,7 @@ void verify(const VerifyOptions& options) {
                     beyond, all.size(), options.reference));
   }
   if (!options.json) {
-    rotary::cli::print_out(
-        fmt::format("All {} differences are within the tolerance.\n", all.size()));
+    console::print_out(fmt::format("All {} differences are within the tolerance.\n", all.size()));
   }
 }
 
@@ -90,15 +89,16 @@ void verify(const VerifyOptions& options) {
 
 void add_verify(CLI::App& app) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* verb = app.add_subcommand("verify", "Compare a model with what it answered elsewhere");
+  CLI::App* verb =
+      app.add_subcommand("verify", "Compare a model with the results of another implementation");
   verb->footer(kVerifyFooter);
   verb->add_option("CHECKPOINT", options->checkpoint, "A folder or a .safetensors file")
       ->required()
       ->type_name("");
-  verb->add_option("REFERENCE", options->reference, "Inputs and answers, as JSON")
+  verb->add_option("REFERENCE", options->reference, "Inputs and results, as JSON")
       ->required()
       ->type_name("");
-  verb->add_flag("--json", options->json, "Print JSON for a program");
+  verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { verify(*options); });
 }
 

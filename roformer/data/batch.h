@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a trainer takes for a step: plain memory, to be wrapped as tensors.
+// A batch of training data in plain memory, to be wrapped as tensors.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace rotary::roformer {
 
-/// Labels of tokens that count for no loss.
-inline constexpr std::int64_t kIgnore = -100;
+/// The label of tokens without a loss: PyTorch's ignore_index.
+inline constexpr std::int64_t kIgnoreIndex = -100;
 
-/// Where a batch stream stands; save it with a checkpoint. The text forms are JSON of one line.
+/// The state of a batch stream, to be saved with a checkpoint. As text it is one line of JSON.
 struct StreamState {
   StreamPosition position{};
-  /// Tokens of that document that were given already.
+  /// Tokens of that document that earlier rows contain.
   std::uint64_t offset = 0;
-  /// Rows given, of all ranks.
+  /// Number of rows so far, of all ranks.
   std::uint64_t row = 0;
-  /// Of documents and order; a state is refused by another stream.
+  /// Of documents and order; other streams reject the state.
   std::uint64_t fingerprint = 0;
 
   friend bool operator==(const StreamState&, const StreamState&) = default;
 };
 
-/// Rows of one length. Everything that is [rows, length] is row-major.
+/// Rows of equal length. [rows, length] arrays are row-major.
 struct Batch {
   std::int64_t rows = 0;
   std::int64_t length = 0;
@@ -35,18 +35,17 @@ struct Batch {
   std::vector<std::int64_t> ids;
   /// [rows, length], 0 or 1.
   std::vector<std::int64_t> types;
-  /// [rows, length]: what the model should say at this token, or kIgnore. For a causal model that
-  /// is the token after it: labels need no shift. Empty where there are none.
+  /// [rows, length]: the label of each token, or kIgnoreIndex. For a causal model it is the next
+  /// token: labels are already shifted. Empty without an objective.
   std::vector<std::int64_t> labels;
-  /// [rows]: tokens that are not padding; padding stands at the end.
+  /// [rows]: number of tokens before the padding.
   std::vector<std::int64_t> lengths;
-  /// Packed rows: where each sequence begins in the rows laid end to end, rows * length at last.
-  /// Padding is a sequence of its own. Empty where a row is one sequence.
+  /// Packed rows: cumulative sequence lengths over all rows; the last is rows * length. Padding is
+  /// a sequence of its own. Empty if every row is one sequence.
   std::vector<std::int32_t> cu_seqlens;
-  /// [rows]: the class of each row; or [rows, 2]: the first and the last token of its answer. Empty
-  /// where there are none.
+  /// [rows]: the class of each row; or [rows, 2]: first and last token of its answer. May be empty.
   std::vector<std::int64_t> targets;
-  /// Where the stream stands after this batch, however far it was read ahead.
+  /// The state of the stream after this batch, independent of prefetching.
   StreamState next{};
 };
 

@@ -16,29 +16,29 @@
 namespace rotary::roformer {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
+[[noreturn]] void fail(const std::string& message) {
   throw std::invalid_argument("[BatchStream] " + message);
 }
 
 void check(const BatchOptions& options) {
-  const std::int64_t least = framing_tokens(options.framing) + 1;
-  if (options.rows < 1) refuse("rows must be positive, got " + std::to_string(options.rows));
-  if (options.length < least) {
-    refuse("length must be at least " + std::to_string(least) + ", got " +
-           std::to_string(options.length));
+  const std::int64_t min_length = framing_tokens(options.framing) + 1;
+  if (options.rows < 1) fail("rows must be positive, got " + std::to_string(options.rows));
+  if (options.length < min_length) {
+    fail("length must be at least " + std::to_string(min_length) + ", got " +
+         std::to_string(options.length));
   }
   if (options.rows > std::numeric_limits<std::int32_t>::max() / options.length) {
-    refuse("a batch must have less than 2^31 tokens");
+    fail("a batch must have fewer than 2^31 tokens");
   }
   if (options.num_ranks < 1 || options.rank >= options.num_ranks) {
-    refuse("rank must be below num_ranks, got " + std::to_string(options.rank) + " of " +
-           std::to_string(options.num_ranks));
+    fail("rank must be below num_ranks, got " + std::to_string(options.rank) + " of " +
+         std::to_string(options.num_ranks));
   }
   const Masking& masking = options.masking;
-  const auto share = [](double x) { return x >= 0 && x <= 1; };
-  if (!share(masking.rate) || !share(masking.mask_share) || !share(masking.random_share) ||
+  const auto is_share = [](double x) { return x >= 0 && x <= 1; };
+  if (!is_share(masking.rate) || !is_share(masking.mask_share) || !is_share(masking.random_share) ||
       masking.mask_share + masking.random_share > 1) {
-    refuse("the rate and the shares of masking must be within 0 and 1");
+    fail("the rate and the shares of masking must be within 0 and 1");
   }
 }
 
@@ -64,7 +64,7 @@ BatchStream::BatchStream(std::unique_ptr<DocumentStream> documents, const Vocabu
       options_(options),
       special_(vocabulary.special()),
       vocabulary_size_(static_cast<std::uint32_t>(vocabulary.size())) {
-  if (!documents_) refuse("no documents");
+  if (!documents_) fail("no documents");
   check(options_);
   check(options_, vocabulary);
   document_position_ = documents_->position();
@@ -78,51 +78,51 @@ bool BatchStream::next_document() {
   return false;
 }
 
-/// Appends as much of the document as the row holds.
-void BatchStream::append_part() {
-  const auto room = static_cast<std::size_t>(options_.length) - row_.ids.size() -
-                    static_cast<std::size_t>(framing_tokens(options_.framing));
-  const std::size_t count = std::min(room, document_.size() - used_);
+/// Appends as much of the document as fits into the row.
+void BatchStream::append_sequence() {
+  const auto available = static_cast<std::size_t>(options_.length) - row_.ids.size() -
+                         static_cast<std::size_t>(framing_tokens(options_.framing));
+  const std::size_t count = std::min(available, document_.size() - used_);
   const auto frame = [&](std::int32_t id) {
     row_.ids.push_back(id);
-    row_.places.push_back(MaskPlace::kNever);
+    row_.roles.push_back(MaskRole::kNever);
   };
   row_.begins.push_back(static_cast<std::int32_t>(row_.ids.size()));
   if (options_.framing == Framing::kClsSep) frame(special_.cls);
   for (std::size_t i = 0; i < count; ++i) {
     row_.ids.push_back(document_.ids[used_ + i]);
-    row_.places.push_back(i == 0 || document_.begins[used_ + i] != 0 ? MaskPlace::kWordBegin
-                                                                     : MaskPlace::kWithin);
+    row_.roles.push_back(i == 0 || document_.begins[used_ + i] != 0 ? MaskRole::kWordStart
+                                                                    : MaskRole::kContinuation);
   }
   if (options_.framing != Framing::kNone) frame(special_.sep);
   used_ += count;
 }
 
-/// Makes row_. False where the documents end before it is begun, or full if it has to be.
+/// Makes row_. False if the documents end before its first token, or (kDrop) before it is full.
 bool BatchStream::next_row() {
   const auto length = static_cast<std::size_t>(options_.length);
-  const auto least = static_cast<std::size_t>(framing_tokens(options_.framing)) + 1;
+  const auto min_length = static_cast<std::size_t>(framing_tokens(options_.framing)) + 1;
   row_.ids.clear();
-  row_.places.clear();
+  row_.roles.clear();
   row_.begins.clear();
   do {
     if (used_ == document_.size() && !next_document()) {
       if (row_.ids.empty() || options_.last == LastBatch::kDrop) return false;
       break;
     }
-    append_part();
-  } while (options_.packing == Packing::kPacked && row_.ids.size() + least <= length);
-  end_row();
+    append_sequence();
+  } while (options_.packing == Packing::kPacked && row_.ids.size() + min_length <= length);
+  pad_row();
   return true;
 }
 
-/// Fills the rest of row_ with padding.
-void BatchStream::end_row() {
+/// Pads row_ to its length.
+void BatchStream::pad_row() {
   const auto length = static_cast<std::size_t>(options_.length);
   row_.length = static_cast<std::int64_t>(row_.ids.size());
   if (row_.ids.size() < length) row_.begins.push_back(static_cast<std::int32_t>(row_.length));
   row_.ids.resize(length, special_.pad);
-  row_.places.resize(length, MaskPlace::kNever);
+  row_.roles.resize(length, MaskRole::kNever);
 }
 
 bool BatchStream::next(Batch& batch) {
@@ -138,12 +138,12 @@ bool BatchStream::next(Batch& batch) {
   for (std::uint64_t i = 0; i < rows; ++i) {
     if (!next_row()) {
       if (i == 0 || options_.last == LastBatch::kDrop) return false;
-      end_row();
+      pad_row();
     }
     if (i % options_.num_ranks == options_.rank) {
-      give_row(batch, static_cast<std::int64_t>(i / options_.num_ranks));
+      emit_row(batch, static_cast<std::int64_t>(i / options_.num_ranks));
     }
-    ++rows_given_;
+    ++num_rows_;
   }
   if (options_.packing == Packing::kPacked) {
     batch.cu_seqlens.push_back(static_cast<std::int32_t>(size));
@@ -152,7 +152,7 @@ bool BatchStream::next(Batch& batch) {
   return true;
 }
 
-void BatchStream::give_row(Batch& batch, std::int64_t row) const {
+void BatchStream::emit_row(Batch& batch, std::int64_t row) const {
   const std::int64_t first = row * options_.length;
   std::int64_t* const ids = batch.ids.data() + first;
   std::ranges::copy(row_.ids, ids);
@@ -162,17 +162,18 @@ void BatchStream::give_row(Batch& batch, std::int64_t row) const {
       batch.cu_seqlens.push_back(static_cast<std::int32_t>(first) + begin);
     }
   }
-  if (options_.objective == Objective::kMasked) mask(rows_given_, ids, batch.labels.data() + first);
-  if (options_.objective == Objective::kCausal) shift(batch.labels.data() + first);
+  if (options_.objective == Objective::kMasked)
+    mask_row(num_rows_, ids, batch.labels.data() + first);
+  if (options_.objective == Objective::kCausal) shift_labels(batch.labels.data() + first);
 }
 
-void BatchStream::mask(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const {
+void BatchStream::mask_row(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const {
   Random random(options_.seed, number);
-  mask_tokens(options_.masking, special_.mask, vocabulary_size_, random, row_.places,
+  mask_tokens(options_.masking, special_.mask, vocabulary_size_, random, row_.roles,
               {ids, row_.ids.size()}, {labels, row_.ids.size()});
 }
 
-void BatchStream::shift(std::int64_t* labels) const {
+void BatchStream::shift_labels(std::int64_t* labels) const {
   std::size_t sequence = 0;
   for (std::size_t i = 0; i < row_.ids.size(); ++i) {
     while (sequence < row_.begins.size() && static_cast<std::size_t>(row_.begins[sequence]) <= i) {
@@ -182,33 +183,33 @@ void BatchStream::shift(std::int64_t* labels) const {
         i + 1 == static_cast<std::size_t>(row_.length) ||
         (sequence < row_.begins.size() && static_cast<std::size_t>(row_.begins[sequence]) == i + 1);
     const bool padding = i >= static_cast<std::size_t>(row_.length);
-    labels[i] = last || padding ? kIgnore : row_.ids[i + 1];
+    labels[i] = last || padding ? kIgnoreIndex : row_.ids[i + 1];
   }
 }
 
 StreamState BatchStream::state() const {
-  const bool between = used_ == document_.size();
-  return {.position = between ? documents_->position() : document_position_,
-          .offset = between ? 0 : used_,
-          .row = rows_given_,
+  const bool at_document_end = used_ == document_.size();
+  return {.position = at_document_end ? documents_->position() : document_position_,
+          .offset = at_document_end ? 0 : used_,
+          .row = num_rows_,
           .fingerprint = documents_->fingerprint()};
 }
 
 void BatchStream::restore(const StreamState& state) {
   if (state.fingerprint != documents_->fingerprint()) {
-    refuse("the saved position belongs to other data, another tokenizer, order or seed");
+    fail("the saved position belongs to other data, another tokenizer, order or seed");
   }
   documents_->seek(state.position);
   document_.clear();
   used_ = 0;
   if (state.offset > 0 && (!next_document() || state.offset >= document_.size())) {
-    refuse("the saved position lies beyond its document");
+    fail("the saved position lies beyond its document");
   }
   used_ = static_cast<std::size_t>(state.offset);
-  rows_given_ = state.row;
+  num_rows_ = state.row;
 }
 
-// ---- The state as text -------------------------------------------------------------------------
+// ---- State as JSON --------------------------------------------------------------------------
 
 std::string to_json(const StreamState& state) {
   const nlohmann::ordered_json json{{"epoch", state.position.epoch},

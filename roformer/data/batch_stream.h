@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Batches for pretraining: documents cut and packed into rows, masked, dealt out to ranks.
+/// Batches for pretraining: documents are split, packed into rows, masked and distributed to ranks.
 ///
 ///   namespace rf = rotary::roformer;
 ///   const auto tokenizer = rf::load_tokenizer({.kind = rf::TokenizerKind::kByte});
@@ -13,8 +13,8 @@
 ///     // train; then save rf::to_json(batch.next) with the checkpoint
 ///   }
 ///
-/// Row k of the whole stream depends on the data, the seed and k alone, and goes to rank k mod n:
-/// n ranks see together, step by step, what one rank with n times the rows sees.
+/// Row k of the stream depends only on the data, the seed and k, and belongs to rank k mod n: n
+/// ranks together get, step by step, the rows that one rank with n times the rows gets.
 #pragma once
 
 #include <cstddef>
@@ -34,78 +34,76 @@ namespace rotary::roformer {
 ///   kPacked   [CLS] a b c [SEP] [CLS] d e f g [SEP] [CLS] ...    rows are full; see cu_seqlens
 ///   kPadded   [CLS] a b c [SEP] [PAD] [PAD] ...                  a row is (a part of) one document
 enum class Packing : std::uint8_t { kPacked, kPadded };
-/// What is put around each part of a document.
+/// Special tokens around each part of a document.
 enum class Framing : std::uint8_t { kClsSep, kSep, kNone };
 constexpr std::int64_t framing_tokens(Framing framing) noexcept {
   return framing == Framing::kClsSep ? 2 : framing == Framing::kSep ? 1 : 0;
 }
 enum class Objective : std::uint8_t { kMasked, kCausal, kNone };
-/// What becomes of rows that do not fill a batch of every rank at the end of the documents: they
-/// are left out, or the batch is filled with rows of padding.
+/// The last, incomplete batch (over all ranks): dropped, or filled with rows of padding.
 enum class LastBatch : std::uint8_t { kDrop, kFill };
 
 struct BatchOptions {
-  /// Of this rank.
+  /// Rows per batch of this rank.
   std::int64_t rows = 32;
   std::int64_t length = 512;
   Packing packing = Packing::kPacked;
   Framing framing = Framing::kClsSep;
   Objective objective = Objective::kMasked;
   Masking masking{};
-  /// Of the masks.
+  /// Seed of the masks.
   std::uint64_t seed = 0;
   std::uint64_t rank = 0;
   std::uint64_t num_ranks = 1;
   LastBatch last = LastBatch::kDrop;
 };
 
-/// Used by one thread.
+/// Not thread-safe.
 class BatchStream {
  public:
-  /// Throws std::invalid_argument for numbers out of range, IoError if the vocabulary lacks [PAD],
-  /// [CLS], [SEP] or [MASK] where they are needed. The vocabulary is not kept.
+  /// Throws std::invalid_argument for options out of range, IoError if the vocabulary lacks a
+  /// special token that is needed. The vocabulary is not kept.
   BatchStream(std::unique_ptr<DocumentStream> documents, const Vocabulary& vocabulary,
               const BatchOptions& options);
 
-  /// Replaces `batch`. False where the documents end, for all ranks at the same call.
+  /// Replaces `batch`. False at the end of the documents, for all ranks in the same call.
   bool next(Batch& batch);
 
   StreamState state() const;
-  /// Continues as the stream did that gave the state, bit for bit. Length and rows may be others:
-  /// the documents then go on where they were. Throws std::invalid_argument for a state of other
-  /// data or another order.
+  /// Resumes from a state, bit for bit. Length and rows may differ: the documents continue at the
+  /// saved position. Throws std::invalid_argument for a state of other data or another order.
   void restore(const StreamState& state);
 
  private:
   struct Row {
     std::vector<std::int32_t> ids;
-    std::vector<MaskPlace> places;
-    /// Where sequences begin.
+    std::vector<MaskRole> roles;
+    /// Offsets of the sequences.
     std::vector<std::int32_t> begins;
     std::int64_t length = 0;
   };
 
   bool next_row();
-  void end_row();
+  void pad_row();
   bool next_document();
-  void append_part();
-  void give_row(Batch& batch, std::int64_t row) const;
-  void mask(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const;
-  void shift(std::int64_t* labels) const;
+  void append_sequence();
+  void emit_row(Batch& batch, std::int64_t row) const;
+  void mask_row(std::uint64_t number, std::int64_t* ids, std::int64_t* labels) const;
+  void shift_labels(std::int64_t* labels) const;
 
   std::unique_ptr<DocumentStream> documents_;
   BatchOptions options_;
   SpecialIds special_;
   std::uint32_t vocabulary_size_;
   Row row_;
-  std::uint64_t rows_given_ = 0;
+  std::uint64_t num_rows_ = 0;
   TokenDocument document_;
   StreamPosition document_position_{};
-  std::size_t used_ = 0;
+  std::size_t used_ = 0;  // tokens of document_ in earlier sequences
 };
 
 std::string to_json(const StreamState& state);
-/// Throws std::invalid_argument for anything that to_json() did not write.
+/// Throws std::invalid_argument for text that is not of to_json().
 StreamState stream_state_from_json(std::string_view text);
 
 }  // namespace rotary::roformer

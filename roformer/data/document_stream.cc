@@ -41,9 +41,9 @@ class CacheStream final : public DocumentStream {
 
   void seek(const StreamPosition& position) override {
     if (position.index > cache_->num_documents()) {
-      throw std::invalid_argument("[DocumentStream] a position of another corpus: document " +
-                                  std::to_string(position.index) + " of " +
-                                  std::to_string(cache_->num_documents()));
+      throw std::invalid_argument(
+          "[DocumentStream] the position belongs to another corpus: document " +
+          std::to_string(position.index) + " of " + std::to_string(cache_->num_documents()));
     }
     position_ = position;
     order_.emplace(cache_->num_documents(), options_.seed, position.epoch);
@@ -61,7 +61,7 @@ class CacheStream final : public DocumentStream {
   std::optional<Permutation> order_;
 };
 
-/// Neighbouring documents; shuffled among themselves.
+/// Adjacent documents, shuffled within the block.
 struct Block {
   std::uint64_t epoch = 0;
   DocumentPosition begin{};
@@ -112,9 +112,10 @@ class TextStream final : public DocumentStream {
     index_ = 0;
     if (position.index == 0) return;
     if (!workers_->next(block_) || position.index > block_.documents.size()) {
-      throw std::invalid_argument("[DocumentStream] a position of another corpus: document " +
-                                  std::to_string(position.index) + " of a block of " +
-                                  std::to_string(block_.documents.size()));
+      throw std::invalid_argument(
+          "[DocumentStream] the position belongs to another corpus: document " +
+          std::to_string(position.index) + " of a block of " +
+          std::to_string(block_.documents.size()));
     }
     index_ = static_cast<std::size_t>(position.index);
   }
@@ -168,7 +169,7 @@ class TextStream final : public DocumentStream {
   bool found_in_epoch_ = false;
   Block block_;
   std::size_t index_ = 0;
-  /// Last: its threads use the others.
+  /// Last member: its threads use the others.
   std::optional<OrderedWorkers<Block, Block>> workers_;
 };
 

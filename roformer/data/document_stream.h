@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tokenised documents, epoch after epoch, in an order that a seed decides. The place in the stream
-/// is a few numbers: who goes back to it gets the same documents again.
+/// Streams of tokenised documents over epochs, in an order determined by a seed. A position in the
+/// stream is a few numbers; seeking to it gives the same documents again.
 ///
 ///   namespace rf = rotary::roformer;
 ///   auto cache = std::make_shared<const rf::TokenCache>("corpus.tokens");
@@ -28,29 +28,29 @@ enum class Order : std::uint8_t { kShuffled, kInOrder };
 struct StreamOptions {
   Order order = Order::kShuffled;
   std::uint64_t seed = 0;
-  /// 0: without end.
+  /// 0: unlimited.
   std::uint64_t epochs = 0;
 };
 
-/// Of the document that next() will give.
+/// The position of the next document.
 struct StreamPosition {
   std::uint64_t epoch = 0;
-  /// How many of the epoch (of a cache) or of the block (of a text) came before.
+  /// Index in the epoch (cache) or in the block (text).
   std::uint64_t index = 0;
-  /// Of a text: where the block begins.
+  /// Text: the beginning of the block.
   DocumentPosition block{};
 
   friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
 };
 
-/// Used by one thread.
+/// Not thread-safe.
 class DocumentStream {
  public:
   virtual ~DocumentStream() = default;
   DocumentStream(const DocumentStream&) = delete;
   DocumentStream& operator=(const DocumentStream&) = delete;
 
-  /// Replaces `out`, which has at least one token; false after the last epoch.
+  /// Replaces `out` by a document of at least one token. False after the last epoch.
   virtual bool next(TokenDocument& out) = 0;
   virtual StreamPosition position() const = 0;
   virtual void seek(const StreamPosition& position) = 0;
@@ -61,20 +61,19 @@ class DocumentStream {
   DocumentStream() = default;
 };
 
-/// Every epoch in another order, of all documents: no list is made, and nothing is read twice.
+/// Documents of a cache, shuffled over the whole corpus in every epoch, with constant memory.
 std::unique_ptr<DocumentStream> open_stream(std::shared_ptr<const TokenCache> cache,
                                             const StreamOptions& options);
 
 struct TextStreamOptions {
   StreamOptions stream{};
-  /// Documents are shuffled among this many neighbours. That many stay in memory, for each thread
-  /// and two more.
+  /// Documents are shuffled within blocks of this size. Memory: threads + 2 blocks.
   std::size_t block = 1024;
   std::size_t threads = 1;
 };
 
-/// Tokenises on the fly, in the background: for a first look, or a corpus read once. Throws IoError
-/// from next() for what is wrong with a file.
+/// Tokenises text on the fly in the background, for a corpus that is read once. next() throws
+/// IoError for errors in a file.
 std::unique_ptr<DocumentStream> open_text_stream(Corpus corpus,
                                                  std::shared_ptr<const Tokenizer> tokenizer,
                                                  const TextStreamOptions& options);

@@ -58,7 +58,7 @@ void DocumentReader::open(const DocumentPosition& position) {
   if (error || position.offset > size ||
       ::fseeko(file_.get(), static_cast<off_t>(position.offset), SEEK_SET) != 0) {
     throw IoError(path(), static_cast<std::int64_t>(position.offset),
-                  "no document begins here: the file is not the one that was read before");
+                  "no document begins here: the file has changed since it was read");
   }
 }
 
@@ -71,14 +71,14 @@ void DocumentReader::seek(const DocumentPosition& position) {
   open(position);
 }
 
-/// With its end; false at the end of the file.
+/// Reads a line with its line feed. False at the end of the file.
 bool DocumentReader::read_line(std::string& line) {
-  constexpr std::size_t kBuffer = std::size_t{1} << 16;
+  constexpr std::size_t kBufferSize = std::size_t{1} << 16;
   line.clear();
   while (true) {
     if (used_ == buffer_.size()) {
-      buffer_.resize(kBuffer);
-      buffer_.resize(std::fread(buffer_.data(), 1, kBuffer, file_.get()));
+      buffer_.resize(kBufferSize);
+      buffer_.resize(std::fread(buffer_.data(), 1, kBufferSize, file_.get()));
       used_ = 0;
       if (std::ferror(file_.get()) != 0) {
         throw IoError(path(), static_cast<std::int64_t>(next_), "cannot read");

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Documents out of text files, one after the other. Never more than one is in memory.
+/// Reads documents from text files, one at a time.
 ///
 ///   namespace rf = rotary::roformer;
 ///   rf::DocumentReader reader({.files = {"posts.txt"}, .format = rf::DocumentFormat::kLines});
@@ -18,23 +18,22 @@
 
 namespace rotary::roformer {
 
-///   kBlankLines   lines up to one that is empty (or holds spaces alone), with their line feeds
+///   kBlankLines   lines up to a blank line, with their line feeds
 ///   kLines        each line
-///   kJsonl        each line is a JSON object; the text is one field of it
-/// Documents without a character but white space are left out.
+///   kJsonl        each line is a JSON object; one field is the text
+/// Documents of white space only are skipped.
 enum class DocumentFormat : std::uint8_t { kBlankLines, kLines, kJsonl };
 
 struct Corpus {
   std::vector<std::filesystem::path> files{};
   DocumentFormat format = DocumentFormat::kBlankLines;
-  /// Of kJsonl.
+  /// For kJsonl.
   std::string field = "text";
-  /// A document of kBlankLines beyond this goes on as another one at the next line; a single line
-  /// beyond it is an IoError.
+  /// A longer document of kBlankLines is split at the next line; a longer line is an IoError.
   std::size_t max_document_bytes = std::size_t{64} << 20;
 };
 
-/// Where a document begins.
+/// The beginning of a document: file index and byte offset.
 struct DocumentPosition {
   std::uint64_t file = 0;
   std::uint64_t offset = 0;
@@ -49,9 +48,9 @@ class DocumentReader {
 
   /// False after the last document of the last file. Throws IoError with path and byte.
   bool next(std::string& document);
-  /// Of what next() would give.
+  /// The position of the next document.
   const DocumentPosition& position() const noexcept { return position_; }
-  /// To a position that position() gave. Throws IoError if there is no such place.
+  /// Continues at a position of position(). Throws IoError if the file has no such offset.
   void seek(const DocumentPosition& position);
 
  private:
@@ -67,7 +66,7 @@ class DocumentReader {
   Corpus corpus_;
   DocumentPosition position_;
   std::unique_ptr<std::FILE, Close> file_;
-  /// What was read ahead: buffer_[used_] is the byte at offset next_ of the file.
+  /// Read-ahead: buffer_[used_] is the byte at offset next_ of the file.
   std::string buffer_;
   std::size_t used_ = 0;
   std::uint64_t next_ = 0;

@@ -16,14 +16,14 @@
 namespace rotary::roformer {
 namespace {
 
-/// [rows, length], kIgnore behind the tokens of a row.
-std::vector<std::int64_t> side_by_side(const std::vector<std::vector<std::int64_t>>& rows,
+/// [rows, length], padded with kIgnoreIndex.
+std::vector<std::int64_t> stack_labels(const std::vector<std::vector<std::int64_t>>& rows,
                                        std::int64_t length) {
   std::vector<std::int64_t> out;
   out.reserve(rows.size() * static_cast<std::size_t>(length));
   for (const std::vector<std::int64_t>& row : rows) {
     out.insert(out.end(), row.begin(), row.end());
-    out.resize(out.size() + static_cast<std::size_t>(length) - row.size(), kIgnore);
+    out.resize(out.size() + static_cast<std::size_t>(length) - row.size(), kIgnoreIndex);
   }
   return out;
 }
@@ -65,15 +65,15 @@ ExampleRows rows_of(std::shared_ptr<const ExampleSet> set) {
 ExampleBatches::ExampleBatches(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer,
                                const ExampleBatchOptions& options)
     : rows_(std::move(rows)), tokenizer_(std::move(tokenizer)), options_(options) {
-  const auto refuse = [](const std::string& message) {
+  const auto fail = [](const std::string& message) {
     throw std::invalid_argument("[ExampleBatches] " + message);
   };
-  if (rows_.count == 0) refuse("no examples");
-  if (!tokenizer_) refuse("no tokenizer");
-  if (options_.rows < 1) refuse("rows must be positive, got " + std::to_string(options_.rows));
+  if (rows_.count == 0) fail("no examples");
+  if (!tokenizer_) fail("no tokenizer");
+  if (options_.rows < 1) fail("rows must be positive, got " + std::to_string(options_.rows));
   if (options_.num_ranks < 1 || options_.rank >= options_.num_ranks) {
-    refuse("rank must be below num_ranks, got " + std::to_string(options_.rank) + " of " +
-           std::to_string(options_.num_ranks));
+    fail("rank must be below num_ranks, got " + std::to_string(options_.rank) + " of " +
+         std::to_string(options_.num_ranks));
   }
   if (tokenizer_->vocabulary().special().pad == kNoToken) {
     throw IoError(tokenizer_->vocabulary().source(), IoError::kNoOffset,
@@ -106,8 +106,8 @@ bool ExampleBatches::next(Batch& batch) {
   }
   batch = collate(encodings, tokenizer_->vocabulary().special().pad, options_.length_multiple);
   batch.targets = std::move(targets);
-  if (batch.targets.empty()) batch.labels = side_by_side(labels, batch.length);
-  rows_given_ += end - index_;
+  if (batch.targets.empty()) batch.labels = stack_labels(labels, batch.length);
+  num_rows_ += end - index_;
   index_ = end;
   batch.next = state();
   return true;
@@ -122,7 +122,7 @@ StreamState ExampleBatches::state() const {
   StreamState state;
   state.position.epoch = epoch_;
   state.position.index = index_;
-  state.row = rows_given_;
+  state.row = num_rows_;
   state.fingerprint = fingerprint();
   return state;
 }
@@ -131,12 +131,11 @@ void ExampleBatches::restore(const StreamState& state) {
   if (state.fingerprint != fingerprint() || state.position.index > rows_.count) {
     throw std::invalid_argument(
         "[ExampleBatches] the saved position belongs to other examples, another tokenizer, order "
-        "or "
-        "seed");
+        "or seed");
   }
   epoch_ = state.position.epoch;
   index_ = state.position.index;
-  rows_given_ = state.row;
+  num_rows_ = state.row;
 }
 
 }  // namespace rotary::roformer

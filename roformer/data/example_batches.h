@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Batches of a task's examples: tokenised, padded to the longest, in another order each epoch.
+/// Batches of task examples: tokenised, padded to the longest, reshuffled in every epoch.
 ///
 ///   namespace rf = rotary::roformer;
 ///   auto examples = std::make_shared<const rf::ExampleSet>(rf::read_tsv("train.tsv"));
@@ -26,11 +26,11 @@
 
 namespace rotary::roformer {
 
-/// The types of a pair's second text: 1, or 0 as everywhere else.
+/// Token types of the second text of a pair: 1, or 0 like the first.
 enum class PairTypes : std::uint8_t { kZeroOne, kZero };
 
 struct ExampleBatchOptions {
-  /// Of this rank; the last batch of an epoch may have fewer, or none.
+  /// Rows per batch of this rank; the last batch of an epoch may have fewer or none.
   std::int64_t rows = 32;
   std::size_t max_length = 512;
   /// Lengths are rounded up to a multiple of this.
@@ -38,37 +38,37 @@ struct ExampleBatchOptions {
   PairTypes pair_types = PairTypes::kZeroOne;
   Order order = Order::kShuffled;
   std::uint64_t seed = 0;
-  /// 0: without end.
+  /// 0: unlimited.
   std::uint64_t epochs = 1;
   std::uint64_t rank = 0;
   std::uint64_t num_ranks = 1;
 };
 
-/// An example as a model reads it, and what the model should say.
+/// An encoded example and its targets.
 struct ExampleRow {
   Encoding encoding{};
-  /// A class, or the first and the last token of an answer. Empty where tokens have labels.
+  /// A class, or first and last token of an answer. Empty for token labels.
   std::vector<std::int64_t> targets{};
-  /// Of each token, or kIgnore. Empty where the row has targets.
+  /// A label per token, or kIgnoreIndex. Empty if the row has targets.
   std::vector<std::int64_t> labels{};
 };
 
-/// Examples of whatever kind, by their numbers.
+/// Examples of any kind, by index.
 struct ExampleRows {
   std::size_t count = 0;
   std::function<ExampleRow(std::size_t, const Tokenizer&, const EncodeOptions&)> read{};
 };
-/// Texts or pairs with their class.
+/// Texts or pairs, with a class each.
 ExampleRows rows_of(std::shared_ptr<const ExampleSet> set);
 
-/// Encodings side by side, padded to the longest and that to the multiple. No labels, no targets.
+/// Stacks encodings, padded to the longest, rounded up to the multiple. No labels, no targets.
 Batch collate(std::span<const Encoding> encodings, std::int32_t pad_id,
               std::size_t length_multiple = 1);
 
-/// Example k of an epoch's order goes to rank k mod n. Used by one thread.
+/// Example k in the order of an epoch belongs to rank k mod n. Not thread-safe.
 class ExampleBatches {
  public:
-  /// Throws std::invalid_argument for numbers out of range, IoError if the vocabulary has no [PAD].
+  /// Throws std::invalid_argument for options out of range, IoError if the vocabulary has no [PAD].
   ExampleBatches(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer,
                  const ExampleBatchOptions& options);
   ExampleBatches(std::shared_ptr<const ExampleSet> set, std::shared_ptr<const Tokenizer> tokenizer,
@@ -89,7 +89,7 @@ class ExampleBatches {
   ExampleBatchOptions options_;
   std::uint64_t epoch_ = 0;
   std::uint64_t index_ = 0;
-  std::uint64_t rows_given_ = 0;
+  std::uint64_t num_rows_ = 0;
 };
 
 }  // namespace rotary::roformer

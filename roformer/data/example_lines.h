@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the readers of examples share: objects a line, and the numbers of classes.
+// Shared by the readers of examples: JSON lines, and indices of classes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace rotary::roformer {
 
-/// Calls visit(object, line number) for each line that is not empty. Throws IoError.
+/// Calls visit(object, line number) for every non-empty line. Throws IoError.
 template <typename Visit>
 void for_each_object(const std::filesystem::path& path, const Visit& visit) {
   const MappedFile file(path);
@@ -30,26 +30,26 @@ void for_each_object(const std::filesystem::path& path, const Visit& visit) {
   });
 }
 
-/// Throws IoError where there is no text.
+/// The string of a field. Throws IoError if it is missing.
 std::string text_of(const nlohmann::json& object, const std::string& field,
                     const std::string& source, std::size_t number);
 
-/// Classes by their names. Their order is known at the end only: numbers by value, then other names
-/// by their bytes; or that of the names that were given, which then are the only ones.
-class ClassNumbers {
+/// Indices of class names. The final order is known at the end: numeric names by value, then others
+/// by their bytes; or the order of the given names, and then no other names are allowed.
+class ClassIndex {
  public:
-  ClassNumbers(std::string source, std::span<const std::string> given);
+  ClassIndex(std::string source, std::span<const std::string> given);
 
-  /// For now. Throws IoError for a name that is not among the given ones.
-  std::int64_t number_of(const std::string& name, std::size_t line);
-  /// The names in their order. `numbers`: of the class that had number i so far.
-  std::vector<std::string> settle(std::vector<std::int64_t>& numbers) const;
+  /// A provisional index. Throws IoError for a name that is not among the given ones.
+  std::int64_t index_of(const std::string& name, std::size_t line);
+  /// The names in their final order. indices[i] is the final index of provisional index i.
+  std::vector<std::string> finalize(std::vector<std::int64_t>& indices) const;
 
  private:
   std::string source_;
   bool given_;
   std::vector<std::string> names_;
-  std::unordered_map<std::string, std::int64_t> numbers_;
+  std::unordered_map<std::string, std::int64_t> indices_;
 };
 
 }  // namespace rotary::roformer

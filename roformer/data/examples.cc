@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::optional<std::int64_t> number_of(std::string_view text) noexcept {
+std::optional<std::int64_t> parse_integer(std::string_view text) noexcept {
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
@@ -24,37 +24,37 @@ std::optional<std::int64_t> number_of(std::string_view text) noexcept {
 }
 
 bool comes_before(const std::string& a, const std::string& b) {
-  const auto x = number_of(a);
-  const auto y = number_of(b);
+  const auto x = parse_integer(a);
+  const auto y = parse_integer(b);
   if (x && y && *x != *y) return *x < *y;
   if (x.has_value() != y.has_value()) return x.has_value();
   return a < b;
 }
 
-/// Collects examples, and numbers their classes at the end.
-class Collector {
+/// Collects examples, and finalises their class indices at the end.
+class ExampleCollector {
  public:
-  Collector(std::string source, std::span<const std::string> labels)
+  ExampleCollector(std::string source, std::span<const std::string> labels)
       : source_(source), classes_(std::move(source), labels) {}
 
   void add(std::string first, std::string second, const std::string& label, std::size_t line) {
-    set_.examples.push_back({std::move(first), std::move(second), classes_.number_of(label, line)});
+    set_.examples.push_back({std::move(first), std::move(second), classes_.index_of(label, line)});
   }
 
   ExampleSet take(bool pairs) {
     if (set_.examples.empty()) throw IoError(source_, IoError::kNoOffset, "no examples");
-    std::vector<std::int64_t> numbers;
-    set_.labels = classes_.settle(numbers);
+    std::vector<std::int64_t> indices;
+    set_.labels = classes_.finalize(indices);
     set_.pairs = pairs;
     for (Example& example : set_.examples) {
-      example.label = numbers[static_cast<std::size_t>(example.label)];
+      example.label = indices[static_cast<std::size_t>(example.label)];
     }
     return std::move(set_);
   }
 
  private:
   std::string source_;
-  ClassNumbers classes_;
+  ClassIndex classes_;
   ExampleSet set_;
 };
 
@@ -102,15 +102,15 @@ std::string text_of(const Json& object, const std::string& field, const std::str
   return at->get<std::string>();
 }
 
-ClassNumbers::ClassNumbers(std::string source, std::span<const std::string> given)
+ClassIndex::ClassIndex(std::string source, std::span<const std::string> given)
     : source_(std::move(source)), given_(!given.empty()), names_(given.begin(), given.end()) {
   for (const std::string& name : names_) {
-    numbers_.emplace(name, static_cast<std::int64_t>(numbers_.size()));
+    indices_.emplace(name, static_cast<std::int64_t>(indices_.size()));
   }
 }
 
-std::int64_t ClassNumbers::number_of(const std::string& name, std::size_t line) {
-  const auto [at, is_new] = numbers_.emplace(name, static_cast<std::int64_t>(names_.size()));
+std::int64_t ClassIndex::index_of(const std::string& name, std::size_t line) {
+  const auto [at, is_new] = indices_.emplace(name, static_cast<std::int64_t>(names_.size()));
   if (is_new && given_) {
     fail_at_line(source_, line, "no class " + in_quotes(name) + " among the known ones");
   }
@@ -118,12 +118,12 @@ std::int64_t ClassNumbers::number_of(const std::string& name, std::size_t line) 
   return at->second;
 }
 
-std::vector<std::string> ClassNumbers::settle(std::vector<std::int64_t>& numbers) const {
+std::vector<std::string> ClassIndex::finalize(std::vector<std::int64_t>& indices) const {
   std::vector<std::string> sorted = names_;
   if (!given_) std::ranges::sort(sorted, comes_before);
-  numbers.resize(names_.size());
+  indices.resize(names_.size());
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    numbers[static_cast<std::size_t>(numbers_.at(sorted[i]))] = static_cast<std::int64_t>(i);
+    indices[static_cast<std::size_t>(indices_.at(sorted[i]))] = static_cast<std::int64_t>(i);
   }
   return sorted;
 }
@@ -133,7 +133,7 @@ ExampleSet read_tsv(const std::filesystem::path& path, const ExampleColumns& col
   const MappedFile file(path);
   const std::string source = path.string();
   const bool pairs = !columns.second.empty();
-  Collector collector(source, labels);
+  ExampleCollector collector(source, labels);
   std::size_t num_columns = 0;
   std::size_t label = 0;
   std::size_t first = 0;
@@ -166,7 +166,7 @@ ExampleSet read_jsonl(const std::filesystem::path& path, const ExampleColumns& c
                       std::span<const std::string> labels) {
   const std::string source = path.string();
   const bool pairs = !columns.second.empty();
-  Collector collector(source, labels);
+  ExampleCollector collector(source, labels);
   for_each_object(path, [&](const Json& object, std::size_t number) {
     collector.add(text_of(object, columns.first, source, number),
                   pairs ? text_of(object, columns.second, source, number) : "",

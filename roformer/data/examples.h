@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Examples of tasks, small enough for memory: texts or pairs of texts with a class.
+/// Task examples in memory: texts or pairs of texts with a class.
 ///
 ///   namespace rf = rotary::roformer;
 ///   const rf::ExampleSet train = rf::read_tsv("chnsenticorp/train.tsv");
@@ -22,18 +22,18 @@ struct Example {
   std::string first{};
   /// Empty in a set of single texts.
   std::string second{};
-  /// Number of the class in ExampleSet::labels.
+  /// Index into ExampleSet::labels.
   std::int64_t label = 0;
 };
 
 struct ExampleSet {
   std::vector<Example> examples{};
-  /// Names of the classes: numbers by value, then other names by their bytes.
+  /// Names of the classes: numeric names by value, then others by their bytes.
   std::vector<std::string> labels{};
   bool pairs = false;
 };
 
-/// Where a table has what; by the names in its first line, or the fields of its objects.
+/// Names of the columns (header line) or of the fields (JSON).
 struct ExampleColumns {
   std::string label = "label";
   std::string first = "text_a";
@@ -41,28 +41,28 @@ struct ExampleColumns {
   std::string second{};
 };
 
-/// A table with tabs and a line of names at its head; ChnSentiCorp's with the names as they are.
-/// `labels`: the classes of another set, such as that of training, which then are the only ones.
-/// Throws IoError with path and line.
+/// A tab-separated table with a header line; the default names are ChnSentiCorp's. `labels`: the
+/// classes of another set, such as the training set; no others are then allowed. Throws IoError
+/// with path and line.
 ExampleSet read_tsv(const std::filesystem::path& path, const ExampleColumns& columns = {},
                     std::span<const std::string> labels = {});
-/// A JSON object a line; labels are texts, whole numbers or booleans.
+/// One JSON object per line; labels are strings, integers or booleans.
 ExampleSet read_jsonl(const std::filesystem::path& path, const ExampleColumns& columns = {},
                       std::span<const std::string> labels = {});
 
-/// Three documents: which of two is nearer to the first (CAIL2019-SCM).
+/// Three documents: which of b and c is more similar to a (CAIL2019-SCM).
 struct Triple {
   std::string a{};
   std::string b{};
   std::string c{};
-  /// Otherwise c is.
+  /// Otherwise c is nearer.
   bool b_is_nearer = true;
 };
 
 /// Lines of {"A": ..., "B": ..., "C": ..., "label": "B" or "C"}; without a label, B is nearer.
 std::vector<Triple> read_triples(const std::filesystem::path& path);
 
-/// Two pairs for each triple, one after the other: (a, b) and (a, c), of class 1 where nearer.
+/// Two adjacent pairs per triple: (a, b) and (a, c); the nearer one has class 1.
 ExampleSet pairs_of(std::span<const Triple> triples);
 
 }  // namespace rotary::roformer

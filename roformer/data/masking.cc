@@ -8,16 +8,16 @@
 namespace rotary::roformer {
 
 void mask_tokens(const Masking& masking, std::int32_t mask_id, std::uint32_t vocabulary_size,
-                 Random& random, std::span<const MaskPlace> places, std::span<std::int64_t> ids,
+                 Random& random, std::span<const MaskRole> roles, std::span<std::int64_t> ids,
                  std::span<std::int64_t> labels) {
-  bool chosen = false;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    labels[i] = kIgnore;
-    if (places[i] == MaskPlace::kNever) continue;
-    if (places[i] == MaskPlace::kWordBegin || masking.unit == MaskUnit::kToken) {
-      chosen = random.uniform() < masking.rate;
+  bool selected = false;
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    labels[i] = kIgnoreIndex;
+    if (roles[i] == MaskRole::kNever) continue;
+    if (roles[i] == MaskRole::kWordStart || masking.unit == MaskUnit::kToken) {
+      selected = random.uniform() < masking.rate;
     }
-    if (!chosen) continue;
+    if (!selected) continue;
     labels[i] = ids[i];
     const double share = random.uniform();
     if (share < masking.mask_share) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Work done ahead in the background, handed out in order.
+// Background workers with results in order.
 #pragma once
 
 #include <condition_variable>
@@ -17,14 +17,14 @@
 
 namespace rotary::roformer {
 
-/// Several threads take items from `read`, one at a time and in order, and turn them into results
-/// with `work`, at the same time; next() gives the results in the order of the items. At most
-/// `window` results are under way or waiting. What read() or work() throws is thrown by next() in
-/// its turn, after the results before it; nothing follows. One thread calls next().
+/// Several threads take items from `read` (one at a time, in order) and process them with `work` in
+/// parallel; next() returns the results in the order of the items. At most `window` items are in
+/// flight. next() rethrows an exception of read() or work() after all earlier results, and is then
+/// at its end. Only one thread may call next().
 template <typename In, typename Out>
 class OrderedWorkers {
  public:
-  /// Gives the next item, or false if there is none.
+  /// Reads the next item; false at the end.
   using Read = std::function<bool(In&)>;
   using Work = std::function<void(In&, Out&)>;
 
@@ -47,15 +47,16 @@ class OrderedWorkers {
   /// False after the last result.
   bool next(Out& out) {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return results_.contains(given_) || (ended_ && given_ == taken_); });
-    const auto at = results_.find(given_);
+    done_.wait(lock,
+               [&] { return results_.contains(returned_) || (ended_ && returned_ == taken_); });
+    const auto at = results_.find(returned_);
     if (at == results_.end()) return false;
     if (at->second.error) std::rethrow_exception(at->second.error);
     out = std::move(at->second.value);
     results_.erase(at);
-    ++given_;
+    ++returned_;
     lock.unlock();
-    room_.notify_all();
+    not_full_.notify_all();
     return true;
   }
 
@@ -71,11 +72,11 @@ class OrderedWorkers {
       std::uint64_t number = 0;
       Result result;
       {
-        // Held while an item is read: items are taken in order.
+        // Held during read(), so that items are numbered in order.
         const std::lock_guard reading(read_mutex_);
         {
           std::unique_lock lock(mutex_);
-          room_.wait(lock, [&] { return ended_ || taken_ - given_ < window_; });
+          not_full_.wait(lock, [&] { return ended_ || taken_ - returned_ < window_; });
           if (ended_) return;
           number = taken_;
         }
@@ -90,7 +91,7 @@ class OrderedWorkers {
         if (more || result.error) ++taken_;
         if (ended_ && !result.error) {
           done_.notify_all();
-          room_.notify_all();
+          not_full_.notify_all();
           return;
         }
       }
@@ -107,7 +108,7 @@ class OrderedWorkers {
         results_.emplace(number, std::move(result));
       }
       done_.notify_all();
-      room_.notify_all();
+      not_full_.notify_all();
     }
   }
 
@@ -116,7 +117,7 @@ class OrderedWorkers {
       const std::lock_guard lock(mutex_);
       ended_ = true;
     }
-    room_.notify_all();
+    not_full_.notify_all();
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
@@ -126,16 +127,16 @@ class OrderedWorkers {
   std::size_t window_;
   std::mutex read_mutex_;
   std::mutex mutex_;
-  std::condition_variable room_;
+  std::condition_variable not_full_;
   std::condition_variable done_;
   std::map<std::uint64_t, Result> results_;
   std::uint64_t taken_ = 0;
-  std::uint64_t given_ = 0;
+  std::uint64_t returned_ = 0;
   bool ended_ = false;
   std::vector<std::thread> threads_;
 };
 
-/// One thread that calls make() ahead, at most `depth` results.
+/// Prefetching: one thread calls make() ahead, up to `depth` results.
 template <typename T>
 class Prefetch {
  public:

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A random order of any number of things, without a list of them.
+// A random permutation in constant memory.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace rotary::roformer {
 
-/// Maps 0 ... size - 1 one-to-one onto themselves: a Feistel network over the next even power of
-/// two, whose results beyond `size` are put in again. Constant memory; about 20 ns a call.
+/// A bijection of 0 ... size - 1: a Feistel network over the next even power of two with cycle
+/// walking (results beyond `size` are permuted again). About 20 ns per call.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t stream) noexcept;

@@ -1,8 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Random numbers that are functions of their key: no state to save, and the same on every machine,
-// rank and thread.
+// Counter-based random numbers: functions of a key, the same on every machine, rank and thread.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +10,10 @@
 
 namespace rotary::roformer {
 
-/// splitmix64: the n-th number of a key is mix(key + n * constant).
+/// splitmix64: number n of a key is mix(key + n * constant).
 class Random {
  public:
-  /// Keys that differ in one of the two give unrelated numbers.
+  /// Different seeds or streams give independent sequences.
   Random(std::uint64_t seed, std::uint64_t stream) noexcept
       : state_(mix(mix(seed + kStep) ^ (stream * kStep + 1))) {}
 

@@ -53,7 +53,7 @@ std::uint64_t checksum_of(T value) noexcept {
   return hash_bytes(bytes_of(value));
 }
 
-/// Size of a chunk's parts.
+/// Byte offsets of the parts of a chunk.
 struct ChunkLayout {
   std::size_t tokens;
   std::size_t bits;
@@ -160,7 +160,7 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
   if (header.version != kVersion) {
     throw IoError(path_, 8,
                   "a token cache of version " + std::to_string(header.version) +
-                      ", this program reads " + std::to_string(kVersion) + "; make it anew");
+                      ", this program reads " + std::to_string(kVersion) + "; rebuild it");
   }
   if (header.checksum != checksum_of(header) ||
       (header.token_bytes != 2 && header.token_bytes != 4)) {
@@ -185,15 +185,14 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
   num_documents_ = trailer.num_documents;
   num_tokens_ = trailer.num_tokens;
 
-  // The checksums are right, so this is what was written; a writer that we do not know may still
-  // have written nonsense.
+  // The checksums match, but the file may come from a faulty writer.
   std::uint64_t offset = sizeof header;
   std::uint64_t documents = 0;
   std::uint64_t tokens = 0;
   for (const TokenChunk& chunk : directory_) {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
     if (chunk.offset != offset || chunk.first_document != documents || chunk.num_documents == 0 ||
-        chunk.num_documents > kMost || chunk.num_tokens > kMost ||
+        chunk.num_documents > kMax || chunk.num_tokens > kMax ||
         chunk.bytes != ChunkLayout(chunk.num_documents, chunk.num_tokens,
                                    static_cast<std::size_t>(token_bytes_))
                            .end ||
@@ -208,7 +207,7 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
       documents == 0) {
     fail(trailer.directory, "a damaged token cache: the directory");
   }
-  checked_ = std::vector<std::atomic<bool>>(directory_.size());
+  verified_ = std::vector<std::atomic<bool>>(directory_.size());
 }
 
 void TokenCache::check_tokenizer(const Tokenizer& tokenizer) const {
@@ -216,13 +215,13 @@ void TokenCache::check_tokenizer(const Tokenizer& tokenizer) const {
   throw IoError(path_, IoError::kNoOffset,
                 "made by another tokenizer (vocabulary of " + std::to_string(vocabulary_size_) +
                     " tokens, here " + std::to_string(tokenizer.vocabulary().size()) +
-                    "; dictionary and options count too); make it anew");
+                    "; dictionary and options count too); rebuild it");
 }
 
-/// A number too large for 31 bits is negative, and no token.
+/// An id beyond 31 bits is negative, hence invalid.
 std::int32_t TokenCache::token_at(const char* tokens, std::size_t index) const noexcept {
   std::uint32_t id = 0;
-  if (token_bytes_ == 2) {  // Sizes that the compiler knows are single loads.
+  if (token_bytes_ == 2) {  // constant sizes compile to single loads
     std::memcpy(&id, tokens + 2 * index, 2);
   } else {
     std::memcpy(&id, tokens + 4 * index, 4);
@@ -233,26 +232,26 @@ std::int32_t TokenCache::token_at(const char* tokens, std::size_t index) const n
 std::string_view TokenCache::chunk_bytes(std::size_t index) const {
   const TokenChunk& chunk = directory_[index];
   const std::string_view bytes = file_.bytes().substr(chunk.offset, chunk.bytes);
-  if (checked_[index].load(std::memory_order_acquire)) return bytes;
-  bool good = hash_bytes(bytes) == chunk.checksum;
+  if (verified_[index].load(std::memory_order_acquire)) return bytes;
+  bool valid = hash_bytes(bytes) == chunk.checksum;
   std::uint32_t before = 0;
-  for (std::uint64_t i = 0; good && i < chunk.num_documents; ++i) {
+  for (std::uint64_t i = 0; valid && i < chunk.num_documents; ++i) {
     std::uint32_t end = 0;
     std::memcpy(&end, bytes.data() + i * sizeof end, sizeof end);
-    good = end > before && end <= chunk.num_tokens;
+    valid = end > before && end <= chunk.num_tokens;
     before = end;
   }
   const std::size_t tokens = static_cast<std::size_t>(chunk.num_documents) * sizeof before;
-  for (std::uint64_t i = 0; good && i < chunk.num_tokens; ++i) {
+  for (std::uint64_t i = 0; valid && i < chunk.num_tokens; ++i) {
     const std::int32_t id = token_at(bytes.data() + tokens, i);
-    good = id >= 0 && id < vocabulary_size_;
+    valid = id >= 0 && id < vocabulary_size_;
   }
-  if (!good || before != chunk.num_tokens) {
+  if (!valid || before != chunk.num_tokens) {
     throw IoError(path_, static_cast<std::int64_t>(chunk.offset),
                   "a damaged token cache: documents " + std::to_string(chunk.first_document) +
                       " to " + std::to_string(chunk.first_document + chunk.num_documents - 1));
   }
-  checked_[index].store(true, std::memory_order_release);
+  verified_[index].store(true, std::memory_order_release);
   return bytes;
 }
 
@@ -287,19 +286,20 @@ void TokenCache::verify() const {
   for (std::size_t i = 0; i < directory_.size(); ++i) static_cast<void>(chunk_bytes(i));
 }
 
-// ---- A corpus into a cache ---------------------------------------------------------------------
+// ---- Building a cache --------------------------------------------------------------------------
 
 void build_token_cache(const Corpus& corpus, const Tokenizer& tokenizer,
                        const std::filesystem::path& path, const CacheBuildOptions& options) {
   using Texts = std::vector<std::string>;
   using Documents = std::vector<TokenDocument>;
-  constexpr std::size_t kBytes = std::size_t{1} << 20;  // A piece of work, about.
+  constexpr std::size_t kBytesPerItem = std::size_t{1} << 20;
   DocumentReader reader(corpus);
   TokenCacheWriter writer(path, tokenizer);
   OrderedWorkers<Texts, Documents> workers(
       [&](Texts& texts) {
         std::string text;
-        for (std::size_t bytes = 0; bytes < kBytes && reader.next(text); bytes += text.size()) {
+        for (std::size_t bytes = 0; bytes < kBytesPerItem && reader.next(text);
+             bytes += text.size()) {
           texts.push_back(text);
         }
         return !texts.empty();

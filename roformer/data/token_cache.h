@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A tokenised corpus in a file that is mapped, not read.
+/// A tokenised corpus in a memory-mapped file.
 ///
 ///   namespace rf = rotary::roformer;
 ///   const auto tokenizer = rf::load_tokenizer({.kind = rf::TokenizerKind::kByte});
@@ -11,16 +11,17 @@
 ///
 /// The file, little endian:
 ///
-///   header     "rotarytk" | version, bytes a token (2 or 4), vocabulary size, 0: 32 bits each |
-///              fingerprint of the tokeniser | checksum
+///   header     "rotarytk" | version, bytes per token (2 or 4), vocabulary size, 0: 32 bits each |
+///              fingerprint of the tokenizer | checksum
 ///   chunks     of about 64 Ki tokens in whole documents: the end of each document, 32 bits |
-///              tokens | a bit a token, 1 where a word begins | zeros to a multiple of 8 bytes
-///   directory  a Chunk for each
-///   trailer    place of the directory | documents | tokens | checksum of the directory |
+///              tokens | one bit per token, 1 at the start of a word | zeros to a multiple of 8
+///              bytes
+///   directory  a TokenChunk each
+///   trailer    offset of the directory | documents | tokens | checksum of the directory |
 ///              checksum | "rotaryte"
 ///
-/// The checksums of header, trailer and directory are checked when the file is opened, that of a
-/// chunk when it is first read: opening costs the same for any size, and no wrong token is given.
+/// Header, trailer and directory are verified on opening, a chunk on its first read: the cost of
+/// opening does not depend on the size, and corrupt tokens are never returned.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,7 @@ namespace rotary::roformer {
 
 class Tokenizer;
 
-/// What the directory says of a chunk.
+/// The directory entry of a chunk.
 struct TokenChunk {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -55,7 +56,7 @@ struct TokenChunk {
   std::uint64_t checksum = 0;
 };
 
-/// The file appears under its name with finish(), and not before.
+/// The file appears under its name only with finish().
 class TokenCacheWriter {
  public:
   TokenCacheWriter(const std::filesystem::path& path, const Tokenizer& tokenizer);
@@ -63,7 +64,7 @@ class TokenCacheWriter {
   TokenCacheWriter(const TokenCacheWriter&) = delete;
   TokenCacheWriter& operator=(const TokenCacheWriter&) = delete;
 
-  /// Empty documents are left out. Throws IoError where the disk is full.
+  /// Empty documents are skipped. Throws IoError if the disk is full.
   void add(const TokenDocument& document);
   /// Last call. Throws IoError if no document was added.
   void finish();
@@ -82,7 +83,7 @@ class TokenCacheWriter {
   std::vector<TokenChunk> directory_;
 };
 
-/// Any number of threads may read one.
+/// Thread-safe.
 class TokenCache {
  public:
   /// Throws IoError: no such file, not a cache, another version, truncated, damaged.
@@ -91,15 +92,15 @@ class TokenCache {
   std::uint64_t num_documents() const noexcept { return num_documents_; }
   std::uint64_t num_tokens() const noexcept { return num_tokens_; }
   std::int32_t vocabulary_size() const noexcept { return vocabulary_size_; }
-  /// Of the tokeniser that made it.
+  /// Of the tokenizer that made it.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
-  /// Throws IoError unless this tokeniser made it.
+  /// Throws IoError if another tokenizer made it.
   void check_tokenizer(const Tokenizer& tokenizer) const;
 
   /// Replaces `out` by document `index`. Throws IoError if its chunk is damaged,
   /// std::invalid_argument if there is no such document.
   void read(std::uint64_t index, TokenDocument& out) const;
-  /// Reads everything and throws IoError at the first damaged chunk.
+  /// Verifies all chunks; throws IoError at the first damaged one.
   void verify() const;
 
  private:
@@ -114,18 +115,16 @@ class TokenCache {
   std::uint64_t num_documents_ = 0;
   std::uint64_t num_tokens_ = 0;
   std::vector<TokenChunk> directory_;
-  /// Chunks whose checksum was found right.
-  mutable std::vector<std::atomic<bool>> checked_;
+  mutable std::vector<std::atomic<bool>> verified_;  // per chunk
 };
 
 struct CacheBuildOptions {
   std::size_t threads = 1;
-  /// Called now and then, from the calling thread, with what is done so far.
+  /// Called periodically from the calling thread with the totals so far.
   std::function<void(std::uint64_t documents, std::uint64_t tokens)> progress{};
 };
 
-/// Tokenises a corpus into a file, several documents at a time; the file does not depend on the
-/// number of threads.
+/// Tokenises a corpus into a file in parallel. The file does not depend on the number of threads.
 void build_token_cache(const Corpus& corpus, const Tokenizer& tokenizer,
                        const std::filesystem::path& path, const CacheBuildOptions& options = {});
 

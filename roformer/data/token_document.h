@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A document as a model's data: token numbers, and where words begin.
+// A tokenised document: token ids and word starts.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace rotary::roformer {
 
-/// Both are of one length.
+/// Both vectors have the same length.
 struct TokenDocument {
   std::vector<std::int32_t> ids;
-  /// 1 where a word begins.
+  /// 1 at the first token of a word.
   std::vector<std::uint8_t> begins;
 
   void clear() noexcept {

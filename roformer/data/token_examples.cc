@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 // ---- Tags ---------------------------------------------------------------------------------------
 
-/// Collects texts, and numbers the classes of their words at the end.
+/// Collects texts, and finalises the class indices of their words at the end.
 class TagCollector {
  public:
   TagCollector(std::string source, std::span<const std::string> labels)
@@ -26,7 +26,7 @@ class TagCollector {
 
   void add(std::string word, const std::string& tag, std::size_t line) {
     text_.words.push_back(std::move(word));
-    text_.tags.push_back(classes_.number_of(tag, line));
+    text_.tags.push_back(classes_.index_of(tag, line));
   }
   void end_text() {
     if (!text_.words.empty()) set_.texts.push_back(std::exchange(text_, {}));
@@ -35,17 +35,17 @@ class TagCollector {
   TagSet take() {
     end_text();
     if (set_.texts.empty()) throw IoError(source_, IoError::kNoOffset, "no examples");
-    std::vector<std::int64_t> numbers;
-    set_.labels = classes_.settle(numbers);
+    std::vector<std::int64_t> indices;
+    set_.labels = classes_.finalize(indices);
     for (TaggedText& text : set_.texts) {
-      for (std::int64_t& tag : text.tags) tag = numbers[static_cast<std::size_t>(tag)];
+      for (std::int64_t& tag : text.tags) tag = indices[static_cast<std::size_t>(tag)];
     }
     return std::move(set_);
   }
 
  private:
   std::string source_;
-  ClassNumbers classes_;
+  ClassIndex classes_;
   TaggedText text_;
   TagSet set_;
 };
@@ -53,22 +53,22 @@ class TagCollector {
 std::vector<std::string> texts_of(const Json& object, const std::string& field,
                                   const std::string& source, std::size_t number) {
   const auto at = object.find(field);
-  const bool fits = at != object.end() && at->is_array() &&
-                    std::ranges::all_of(*at, [](const Json& item) { return item.is_string(); });
-  if (!fits) fail_at_line(source, number, "expected a list of texts " + in_quotes(field));
+  const bool is_valid = at != object.end() && at->is_array() &&
+                        std::ranges::all_of(*at, [](const Json& item) { return item.is_string(); });
+  if (!is_valid) fail_at_line(source, number, "expected a list of texts " + in_quotes(field));
   return at->get<std::vector<std::string>>();
 }
 
 // ---- Questions ----------------------------------------------------------------------------------
 
-/// The byte at which code point `index` begins; npos beyond the end.
-std::size_t byte_of(std::string_view text, std::uint64_t index) {
+/// The byte offset of code point `index`; npos beyond the end.
+std::size_t byte_offset(std::string_view text, std::uint64_t index) {
   std::size_t at = 0;
   for (; index > 0 && at < text.size(); --index) at += decode_at(text, at).size;
   return index == 0 ? at : std::string_view::npos;
 }
 
-/// A value, the first of a list, or nothing.
+/// A value, the first of a list, or null.
 const Json* first_of(const Json& object, const char* field) {
   const auto at = object.find(field);
   if (at == object.end() || at->is_null()) return nullptr;
@@ -88,9 +88,9 @@ std::vector<std::string> answers_of(const Json& object, const std::string& sourc
   return only.empty() ? std::vector<std::string>() : std::vector{only};
 }
 
-/// Where the first answer begins in the context.
-std::size_t begin_of(const Json& object, const Question& question, const std::string& source,
-                     std::size_t number) {
+/// The byte offset of the first answer in the context.
+std::size_t answer_offset(const Json& object, const Question& question, const std::string& source,
+                          std::size_t number) {
   const std::string& answer = question.answers.front();
   const Json* start = first_of(object, "answer_start");
   if (start != nullptr && !start->is_number_unsigned()) {
@@ -98,10 +98,10 @@ std::size_t begin_of(const Json& object, const Question& question, const std::st
   }
   const std::size_t begin = start == nullptr
                                 ? question.context.find(answer)
-                                : byte_of(question.context, start->get<std::uint64_t>());
-  const bool holds = begin != std::string::npos &&
-                     std::string_view(question.context).substr(begin).starts_with(answer);
-  if (!holds) {
+                                : byte_offset(question.context, start->get<std::uint64_t>());
+  const bool matches = begin != std::string::npos &&
+                       std::string_view(question.context).substr(begin).starts_with(answer);
+  if (!matches) {
     fail_at_line(source, number,
                  "the context does not have the answer " + in_quotes(answer) +
                      (start == nullptr ? "" : " at character " + start->dump()));
@@ -109,9 +109,9 @@ std::size_t begin_of(const Json& object, const Question& question, const std::st
   return begin;
 }
 
-/// First and last token of the answer; [CLS] where it was cut off.
-std::vector<std::int64_t> targets_of(const Question& question, const Encoding& encoding,
-                                     std::size_t max_length) {
+/// First and last token of the answer; [CLS] if it was truncated.
+std::vector<std::int64_t> answer_tokens(const Question& question, const Encoding& encoding,
+                                        std::size_t max_length) {
   if (question.answers.empty()) return {0, 0};
   const std::size_t end = question.begin + question.answers.front().size();
   std::optional<std::size_t> first;
@@ -174,7 +174,7 @@ QuestionSet read_questions(const std::filesystem::path& path) {
     Question question{.question = text_of(object, "question", source, number),
                       .context = text_of(object, "context", source, number),
                       .answers = answers_of(object, source, number)};
-    if (!question.answers.empty()) question.begin = begin_of(object, question, source, number);
+    if (!question.answers.empty()) question.begin = answer_offset(object, question, source, number);
     set.questions.push_back(std::move(question));
   });
   if (set.questions.empty()) throw IoError(source, IoError::kNoOffset, "no examples");
@@ -191,7 +191,7 @@ ExampleRows rows_of(std::shared_ptr<const TagSet> set) {
           .read = [set](std::size_t k, const Tokenizer& tokenizer, const EncodeOptions& options) {
             const TaggedText& text = set->texts[k];
             ExampleRow row{.encoding = encode_words(tokenizer, text.words, options)};
-            row.labels.assign(row.encoding.ids.size(), kIgnore);
+            row.labels.assign(row.encoding.ids.size(), kIgnoreIndex);
             for (std::size_t t = 1; t < row.labels.size(); ++t) {
               const std::uint32_t word = row.encoding.words[t];
               if (word == Encoding::kNoWord || word == row.encoding.words[t - 1]) continue;
@@ -208,7 +208,7 @@ ExampleRows rows_of(std::shared_ptr<const QuestionSet> set) {
             const Question& question = set->questions[k];
             ExampleRow row{
                 .encoding = encode_pair(tokenizer, question.question, question.context, options)};
-            row.targets = targets_of(question, row.encoding, options.max_length);
+            row.targets = answer_tokens(question, row.encoding, options.max_length);
             return row;
           }};
 }

@@ -53,7 +53,7 @@ std::string_view name_of(const Names<T, kCount>& names, T value) {
   return "";
 }
 
-/// Takes keys out of an object; what is left over at the end is not ours.
+/// Reads keys and removes them from the object; those left at the end are kept as `other`.
 class Reader {
  public:
   Reader(Json json, std::string source) : json_(std::move(json)), source_(std::move(source)) {}
@@ -182,9 +182,9 @@ void check_sizes(const Config& c) {
       {"max_position_embeddings", c.max_position_embeddings},
       {"type_vocab_size", c.type_vocab_size},
       {"num_labels", c.num_labels}};
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
   for (const auto& [name, value] : sizes) {
-    if (value < 1 || value > kMost) fail(name, "1 to 2^31", value);
+    if (value < 1 || value > kMaxSize) fail(name, "1 to 2^31", value);
   }
   if (c.num_hidden_layers > 10000) fail("num_hidden_layers", "at most 10000", c.num_hidden_layers);
   if (c.hidden_size % c.num_attention_heads != 0) {

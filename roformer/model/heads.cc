@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What stands on the encoder: one class a task.
+// Heads: one class per task.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
@@ -30,11 +30,6 @@ bool is_narrow(const at::Tensor& x) {
   return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
 }
 
-/// In the type of the layer's parameters: these heads are small.
-at::Tensor dense_wide(::torch::nn::Linear& layer, const at::Tensor& x) {
-  return layer(x.to(layer->weight.scalar_type()));
-}
-
 class EncoderOnlyImpl final : public ModelImpl {
  public:
   explicit EncoderOnlyImpl(const Config& config) : ModelImpl(config) { initialize(); }
@@ -50,78 +45,70 @@ class PredictionsImpl final : public ::torch::nn::Module {
   explicit PredictionsImpl(const Config& config)
       : ::torch::nn::Module("Predictions"),
         activation_(config.hidden_act),
-        fused_(has_fused_layers(config)),
-        classes_(config.vocab_size),
+        supports_fused_ops_(supports_fused_ops(config)),
+        num_classes_(config.vocab_size),
         dropout_(config.mlm_transform ? 0.0 : config.hidden_dropout_prob) {
     if (config.use_bias) bias_ = register_parameter("bias", at::zeros({config.vocab_size}));
     if (config.mlm_transform) {
       const auto transform = register_module("transform", std::make_shared<::torch::nn::Module>());
       dense_ = transform->register_module(
-          "dense", make_linear(config.hidden_size, config.embedding_dim(), config));
+          "dense", make_dense(config.hidden_size, config.embedding_dim(), config));
       norm_ = transform->register_module(
           "LayerNorm", std::make_shared<NormImpl>(config.embedding_dim(), config));
     }
     if (!config.tie_word_embeddings) {
       decoder_ = register_module(
           "decoder",
-          ::torch::nn::Linear(
+          std::make_shared<DenseImpl>(
               ::torch::nn::LinearOptions(config.embedding_dim(), config.vocab_size).bias(false)));
     }
   }
 
-  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words,
-                     const std::shared_ptr<NarrowWeights>& kept) {
-    return decode(transform(hidden, kept), words, kept, bias_);
+  at::Tensor forward(const at::Tensor& hidden, const Parameter& words, const StorePtr& store) {
+    return decode(transform(hidden, store), words, store, bias_);
   }
 
-  /// Logits, to be read only, and the loss for labels that are all classes.
+  /// Logits, detached, and the loss for labels that are all classes.
   std::pair<at::Tensor, at::Tensor> score(const at::Tensor& hidden, const at::Tensor& labels,
-                                          const at::Tensor& words,
-                                          const std::shared_ptr<NarrowWeights>& kept) {
-    const at::Tensor x = transform(hidden, kept);
-    if (!is_narrow(x) || classes_ % 8 != 0) {
-      const at::Tensor logits = decode(x, words, kept, bias_);
+                                          const Parameter& words, const StorePtr& store) {
+    const at::Tensor x = transform(hidden, store);
+    if (!is_narrow(x) || num_classes_ % 8 != 0) {
+      const at::Tensor logits = decode(x, words, store, bias_);
       return {logits.detach(), cross_entropy(logits, labels)};
     }
-    // The gradient of the bias is found with the one of the logits: no pass of its own.
-    const bool apart = bias_.defined() && bias_.scalar_type() == at::kFloat;
-    const at::Tensor logits = decode(x, words, kept, apart ? bias_.detach() : bias_);
-    const auto bias = apart ? std::optional(bias_) : std::nullopt;
-    return {logits.detach(), torch::mean_cross_entropy(logits, labels, bias)};
+    // The loss computes the gradient of the bias with that of the logits, in the same pass.
+    const bool by_loss = bias_.defined() && bias_.scalar_type() == at::kFloat;
+    const at::Tensor logits = decode(x, words, store, by_loss ? bias_.detach() : bias_);
+    const auto bias = by_loss ? std::optional(bias_) : std::nullopt;
+    return {logits.detach(), transformer::mean_cross_entropy(logits, labels, bias)};
   }
 
  private:
-  at::Tensor transform(const at::Tensor& hidden, const std::shared_ptr<NarrowWeights>& kept) {
+  at::Tensor transform(const at::Tensor& hidden, const StorePtr& store) {
     if (!dense_) return at::dropout(hidden, dropout_, is_training());
-    if (!fused_ || !is_narrow(hidden) || dense_->bias.scalar_type() != at::kFloat) {
-      return norm_->forward(activate(dense(dense_, hidden, kept), activation_));
-    }
-    const at::ScalarType type = hidden.scalar_type();
-    const at::Tensor weight =
-        kept ? joined_as(type, {{dense_->weight}}, kept)[0] : dense_->weight.to(type);
-    const at::Tensor x = torch::bias_gelu(at::linear(hidden, weight), dense_->bias);
-    return torch::add_norm(x, std::nullopt, norm_->options()).first;
+    const bool fused =
+        supports_fused_ops_ && is_narrow(hidden) && dense_->bias.scalar_type() == at::kFloat;
+    const LayerOps& ops = fused ? fused_ops() : plain_ops();
+    return ops.dense_activation_norm(hidden, *dense_, activation_, *norm_, store);
   }
 
-  at::Tensor decode(const at::Tensor& x, const at::Tensor& words,
-                    const std::shared_ptr<NarrowWeights>& kept, const at::Tensor& bias) {
-    const at::ScalarType type = x.scalar_type();
-    const at::Tensor& wide = decoder_ ? decoder_->weight : words;
-    const at::Tensor weight = kept ? joined_as(type, {{wide}}, kept)[0] : wide.to(type);
-    return at::linear(x, weight, bias.defined() ? std::optional(bias.to(type)) : std::nullopt);
+  at::Tensor decode(const at::Tensor& x, const Parameter& words, const StorePtr& store,
+                    const at::Tensor& bias) {
+    const Parameter weight = decoder_ ? decoder_->indexed_weight() : words;
+    return linear(x, cast(x.scalar_type(), weight, store), bias);
   }
 
   Activation activation_;
-  bool fused_;
-  std::int64_t classes_;
+  bool supports_fused_ops_;
+  std::int64_t num_classes_;
   double dropout_;
-  ::torch::nn::Linear dense_{nullptr};
+  Dense dense_;
   std::shared_ptr<NormImpl> norm_;
-  ::torch::nn::Linear decoder_{nullptr};
+  Dense decoder_;
   at::Tensor bias_;
 };
 
-/// Masked and causal.
+/// Masked and causal language models.
 class LanguageModelImpl final : public ModelImpl {
  public:
   explicit LanguageModelImpl(const Config& config)
@@ -136,31 +123,31 @@ class LanguageModelImpl final : public ModelImpl {
     const bool some = in.logits_at == LogitsAt::kLabels;
     TORCH_CHECK_VALUE(in.labels || !some, "[RoFormer] logits at labels need labels");
     at::Tensor labels;
-    at::Tensor places;
+    at::Tensor labelled;
     if (in.labels) {
       check_labels(*in.labels, in.ids.sizes(), "RoFormer");
       labels = expected(in).flatten();
-      // Before the layers: a device that counts has nothing else to wait for.
+      // Before the layers, so that the synchronisation of nonzero() waits for nothing else.
       if (some) {
-        places = in.label_places ? *in.label_places : labels.ne(kIgnored).nonzero().squeeze(1);
+        labelled = in.label_indices ? *in.label_indices : labels.ne(kIgnored).nonzero().squeeze(1);
       }
     }
-    const at::Tensor hidden = some ? roformer().forward_at(places, in) : roformer().forward(in);
+    const at::Tensor hidden = some ? roformer().forward_at(labelled, in) : roformer().forward(in);
     Output out{.hidden = hidden};
-    const at::Tensor& words = roformer().word_embeddings();
-    const std::shared_ptr<NarrowWeights>& kept = roformer().narrow_weights();
+    const Parameter words = roformer().indexed_word_embeddings();
+    const StorePtr& store = roformer().store();
     if (some) {
       std::tie(out.logits, out.loss) =
-          predictions_->score(hidden, labels.index_select(0, places), words, kept);
+          predictions_->score(hidden, labels.index_select(0, labelled), words, store);
       return out;
     }
-    out.logits = predictions_->forward(hidden, words, kept);
+    out.logits = predictions_->forward(hidden, words, store);
     if (in.labels) out.loss = cross_entropy(out.logits.flatten(0, 1), labels);
     return out;
   }
 
  private:
-  /// What each token should say.
+  /// The label of each token.
   at::Tensor expected(const Inputs& in) const {
     if (config().task == Task::kMaskedLm || in.causal_labels == CausalLabels::kNextToken) {
       return *in.labels;
@@ -172,8 +159,8 @@ class LanguageModelImpl final : public ModelImpl {
   std::shared_ptr<PredictionsImpl> predictions_;
 };
 
-/// Classes by cross entropy; one label is a number to come near to; real labels of several classes
-/// are each true or false by itself.
+/// Cross entropy for classes, mean squared error for one label (regression), binary cross entropy
+/// for real labels of several classes (multi-label).
 at::Tensor classification_loss(const at::Tensor& logits, const at::Tensor& labels) {
   const std::int64_t classes = logits.size(1);
   if (classes > 1 && !labels.is_floating_point()) {
@@ -192,10 +179,10 @@ class SequenceClassificationImpl final : public ModelImpl {
  public:
   explicit SequenceClassificationImpl(const Config& config) : ModelImpl(config) {
     const auto group = register_module("classifier", std::make_shared<::torch::nn::Module>());
-    dense_ = group->register_module("dense",
-                                    make_linear(config.hidden_size, config.hidden_size, config));
+    dense_ =
+        group->register_module("dense", make_dense(config.hidden_size, config.hidden_size, config));
     out_ = group->register_module("out_proj",
-                                  make_linear(config.hidden_size, config.num_labels, config));
+                                  make_dense(config.hidden_size, config.num_labels, config));
     initialize();
   }
 
@@ -203,15 +190,16 @@ class SequenceClassificationImpl final : public ModelImpl {
     const at::Tensor hidden = roformer().forward(in);
     const double p = config().hidden_dropout_prob;
     at::Tensor x = at::dropout(hidden.select(1, 0), p, is_training());
-    x = at::dropout(activate(dense_wide(dense_, x), config().hidden_act), p, is_training());
-    Output out{.logits = out_(x), .hidden = hidden};
+    x = at::dropout(activate(linear_in_parameter_type(x, *dense_), config().hidden_act), p,
+                    is_training());
+    Output out{.logits = out_->forward(x), .hidden = hidden};
     if (in.labels) out.loss = classification_loss(out.logits, *in.labels);
     return out;
   }
 
  private:
-  ::torch::nn::Linear dense_{nullptr};
-  ::torch::nn::Linear out_{nullptr};
+  Dense dense_;
+  Dense out_;
 };
 
 class TokenClassificationImpl final : public ModelImpl {
@@ -219,15 +207,14 @@ class TokenClassificationImpl final : public ModelImpl {
   explicit TokenClassificationImpl(const Config& config)
       : ModelImpl(config),
         classifier_(register_module("classifier",
-                                    make_linear(config.hidden_size, config.num_labels, config))) {
+                                    make_dense(config.hidden_size, config.num_labels, config))) {
     initialize();
   }
 
   Output forward(const Inputs& in) override {
     const at::Tensor hidden = roformer().forward(in);
-    Output out{.logits = dense_wide(
-                   classifier_, at::dropout(hidden, config().hidden_dropout_prob, is_training())),
-               .hidden = hidden};
+    const at::Tensor x = at::dropout(hidden, config().hidden_dropout_prob, is_training());
+    Output out{.logits = linear_in_parameter_type(x, *classifier_), .hidden = hidden};
     if (in.labels) {
       check_labels(*in.labels, in.ids.sizes(), "RoFormerForTokenClassification");
       out.loss = cross_entropy(out.logits.flatten(0, 1), in.labels->flatten());
@@ -236,43 +223,43 @@ class TokenClassificationImpl final : public ModelImpl {
   }
 
  private:
-  ::torch::nn::Linear classifier_;
+  Dense classifier_;
 };
 
 class QuestionAnsweringImpl final : public ModelImpl {
  public:
   explicit QuestionAnsweringImpl(const Config& config)
       : ModelImpl(config),
-        outputs_(register_module("qa_outputs", make_linear(config.hidden_size, 2, config))) {
+        outputs_(register_module("qa_outputs", make_dense(config.hidden_size, 2, config))) {
     initialize();
   }
 
   Output forward(const Inputs& in) override {
     const at::Tensor hidden = roformer().forward(in);
-    Output out{.logits = dense_wide(outputs_, hidden), .hidden = hidden};
+    Output out{.logits = linear_in_parameter_type(hidden, *outputs_), .hidden = hidden};
     if (in.labels) {
       check_labels(*in.labels, {in.ids.size(0), 2}, "RoFormerForQuestionAnswering");
-      // Answers beyond the text do not count.
+      // Answers beyond the text are ignored.
       const std::int64_t end = in.ids.size(1);
-      const at::Tensor places = in.labels->clamp(0, end);
-      const at::Tensor first = cross_entropy(out.logits.select(2, 0), places.select(1, 0), end);
-      const at::Tensor last = cross_entropy(out.logits.select(2, 1), places.select(1, 1), end);
+      const at::Tensor answers = in.labels->clamp(0, end);
+      const at::Tensor first = cross_entropy(out.logits.select(2, 0), answers.select(1, 0), end);
+      const at::Tensor last = cross_entropy(out.logits.select(2, 1), answers.select(1, 1), end);
       out.loss = (first + last) / 2;
     }
     return out;
   }
 
  private:
-  ::torch::nn::Linear outputs_;
+  Dense outputs_;
 };
 
-/// [CLS] A [SEP] B [SEP] to a score, as RoFormer's authors do it for similar cases.
+/// A score for [CLS] A [SEP] B [SEP], as RoFormer's authors compare cases (CAIL2019-SCM).
 class PairMatchingImpl final : public ModelImpl {
  public:
   explicit PairMatchingImpl(const Config& config)
       : ModelImpl(config),
         classifier_(register_module("classifier",
-                                    make_linear(config.hidden_size, config.num_labels, config))) {
+                                    make_dense(config.hidden_size, config.num_labels, config))) {
     initialize();
   }
 
@@ -281,15 +268,14 @@ class PairMatchingImpl final : public ModelImpl {
     const at::Tensor hidden = roformer().forward(in);
     const at::Tensor pooled =
         config().pair_pooling == Pooling::kCls ? hidden.select(1, 0) : mean_pool(hidden, in.mask);
-    Output out{.logits = dense_wide(
-                   classifier_, at::dropout(pooled, config().hidden_dropout_prob, is_training())),
-               .hidden = hidden};
+    const at::Tensor x = at::dropout(pooled, config().hidden_dropout_prob, is_training());
+    Output out{.logits = linear_in_parameter_type(x, *classifier_), .hidden = hidden};
     if (in.labels) out.loss = loss(out.logits, *in.labels);
     return out;
   }
 
  private:
-  /// One label: the probability that the two match.
+  /// One label is the probability that the two match.
   static at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels) {
     if (logits.size(1) > 1) {
       check_labels(labels, {logits.size(0)}, "RoFormerForPairMatching");
@@ -302,7 +288,7 @@ class PairMatchingImpl final : public ModelImpl {
         logits, labels.to(logits.scalar_type()).view(logits.sizes()));
   }
 
-  ::torch::nn::Linear classifier_;
+  Dense classifier_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// From tokens to vectors: what a call asks for becomes what every layer is told.
+// From tokens to hidden states: inputs are checked and become the context of the layers.
 #include "roformer/model/model.h"
 
 #include <ATen/Functions.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "roformer/model/layers.h"
+#include "roformer/model/onednn.h"
 
 namespace rotary::roformer {
 namespace {
@@ -39,24 +40,6 @@ void check_inputs(const Config& config, const Inputs& in) {
       config.num_hidden_layers);
 }
 
-Pass make_pass(const Config& config, const Inputs& in) {
-  Pass pass;
-  pass.causal = config.causal();
-  pass.attend.causal = pass.causal;
-  if (in.cache != nullptr) {
-    in.cache->layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
-    pass.where.first = in.cache->tokens;
-    pass.attend.first = in.cache->tokens;
-  }
-  if (in.mask) pass.attend.padding = in.mask->to(at::kBool);
-  if (in.cu_seqlens) {
-    pass.where.cu_seqlens = in.cu_seqlens;
-    pass.attend.cu_seqlens = in.cu_seqlens;
-    if (in.max_seqlen) pass.attend.max_seqlen = *in.max_seqlen;
-  }
-  return pass;
-}
-
 }  // namespace
 
 RoFormerImpl::RoFormerImpl(const Config& config)
@@ -65,7 +48,7 @@ RoFormerImpl::RoFormerImpl(const Config& config)
       embeddings_(register_module("embeddings", std::make_shared<EmbeddingsImpl>(config))) {
   if (config.embedding_dim() != config.hidden_size) {
     project_ = register_module("embeddings_project",
-                               make_linear(config.embedding_dim(), config.hidden_size, config));
+                               make_dense(config.embedding_dim(), config.hidden_size, config));
   }
   encoder_ = register_module("encoder", std::make_shared<EncoderImpl>(config));
 }
@@ -74,16 +57,40 @@ const at::Tensor& RoFormerImpl::word_embeddings() const { return embeddings_->wo
 
 void RoFormerImpl::set_checkpointing(bool on) { encoder_->set_checkpointing(on); }
 
-/// The operators of torch_layers.h are for mixed precision, and for float32 on a GPU.
-void RoFormerImpl::choose_layers(const Inputs& in, Pass& pass) const {
-  if (!compute_type_) return;
+Parameter RoFormerImpl::indexed_word_embeddings() const { return embeddings_->indexed_words(); }
+
+void RoFormerImpl::choose_ops(const Inputs& in, ForwardContext& context) const {
+  context.ops = &plain_ops();
+  if (!compute_type_ || !supports_fused_ops(config_)) return;
   const bool narrow = *compute_type_ == at::kBFloat16 || *compute_type_ == at::kHalf;
   const bool wide_on_cuda = *compute_type_ == at::kFloat && in.ids.is_cuda();
-  pass.fused = has_fused_layers(config_) && (narrow || wide_on_cuda);
-  if (pass.fused && is_training() && config_.hidden_dropout_prob > 0.0) {
-    pass.seeds = at::randint(std::numeric_limits<std::int64_t>::max(),
-                             {2 * config_.num_hidden_layers + 1}, in.ids.options());
+  if (!narrow && !wide_on_cuda) return;
+  context.ops = &fused_ops();
+  if (is_training() && config_.hidden_dropout_prob > 0.0) {
+    context.seeds = at::randint(std::numeric_limits<std::int64_t>::max(),
+                                {2 * config_.num_hidden_layers + 1}, in.ids.options());
   }
+}
+
+ForwardContext RoFormerImpl::make_context(const Inputs& in) const {
+  ForwardContext context;
+  context.store = store_;
+  context.compute_type = compute_type_;
+  context.causal = config_.causal();
+  context.attend.causal = context.causal;
+  if (in.cache != nullptr) {
+    in.cache->layers.resize(static_cast<std::size_t>(config_.num_hidden_layers));
+    context.positions.first = in.cache->tokens;
+    context.attend.first = in.cache->tokens;
+  }
+  if (in.mask) context.attend.padding = in.mask->to(at::kBool);
+  if (in.cu_seqlens) {
+    context.positions.cu_seqlens = in.cu_seqlens;
+    context.attend.cu_seqlens = in.cu_seqlens;
+    if (in.max_seqlen) context.attend.max_seqlen = *in.max_seqlen;
+  }
+  choose_ops(in, context);
+  return context;
 }
 
 at::Tensor RoFormerImpl::forward(const Inputs& in) {
@@ -91,40 +98,42 @@ at::Tensor RoFormerImpl::forward(const Inputs& in) {
   return in.cu_seqlens ? x.squeeze(0).unflatten(0, in.ids.sizes()) : x;
 }
 
-at::Tensor RoFormerImpl::forward_at(const at::Tensor& places, const Inputs& in) {
-  return encode(in, &places);
+at::Tensor RoFormerImpl::forward_at(const at::Tensor& tokens, const Inputs& in) {
+  return encode(in, &tokens);
 }
 
-at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* places) {
+at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* tokens) {
   check_inputs(config_, in);
-  Pass pass = make_pass(config_, in);
-  pass.kept = kept_;
-  torch::EncodingImpl& encoding = encoder_->encoding();
-  choose_layers(in, pass);
-  const bool fused_words = pass.fused && !encoding.sites().input && !config_.dropout_before_norm;
-  Twice twice;
-  if (fused_words) twice = embeddings_->forward_fused(in, *compute_type_, pass);
-  at::Tensor x = fused_words ? twice.first : embeddings_->forward(in, encoding, pass.where);
-  if (project_) x = dense(project_, x, kept_);
-  if (compute_type_) x = x.to(*compute_type_);
-  if (!fused_words || project_) twice = {x, x};
-  if (encoding.sites().score) {
-    const c10::SymInt tokens = x.sym_size(1);
-    // Layers share one bias; within packed sequences, tokens are as far apart as their places.
-    pass.attend.bias = encoding.bias(
-        {.queries = tokens, .keys = pass.where.first + tokens, .first = pass.where.first}, x);
+  ForwardContext context = make_context(in);
+  transformer::EncodingImpl& encoding = encoder_->encoding();
+  HiddenStates states = embeddings_->forward(in, encoding, context);
+  if (project_) states = HiddenStates::same(linear(states.hidden, *project_, store_));
+  if (compute_type_ && states.hidden.scalar_type() != *compute_type_) {
+    states = HiddenStates::same(states.hidden.to(*compute_type_));
   }
-  pass.attend.scale = encoding.softmax_scale() / std::sqrt(static_cast<double>(config_.head_dim()));
-  pass.table = table_of(config_, pass, x);
-  std::optional<Pass> last;
-  if (places != nullptr && in.cache == nullptr && can_read_some(config_, pass, x, *places)) {
-    last = reading_only(*places, pass, x);
+  // Fused operations have no cache.
+  if (in.cache != nullptr) context.ops = &plain_ops();
+  const at::Tensor& x = states.hidden;
+  if (encoding.targets().score) {
+    const c10::SymInt num_tokens = x.sym_size(1);
+    const c10::SymInt& first = context.positions.first;
+    // One bias for all layers. Distances within a packed sequence are those of the row.
+    context.attend.bias =
+        encoding.bias({.queries = num_tokens, .keys = first + num_tokens, .first = first}, x);
   }
-  x = encoder_->forward(std::move(twice), pass, in.cache, last ? &*last : nullptr);
+  context.attend.scale =
+      encoding.softmax_scale() / std::sqrt(static_cast<double>(config_.head_dim()));
+  context.table = rotation_table(config_, context, x);
+  std::optional<ForwardContext> last;
+  if (tokens != nullptr && in.cache == nullptr && can_select_tokens(config_, context, x, *tokens)) {
+    last = select_tokens(*tokens, context, x);
+  }
+  const at::Tensor y =
+      encoder_->forward(std::move(states), context, in.cache, last ? &*last : nullptr);
   if (in.cache != nullptr) in.cache->tokens += in.ids.size(1);
   backend_ = config_.attention_type == AttentionKind::kLinear ? "linear" : encoder_->backend();
-  if (places == nullptr) return x;
-  return last ? x.squeeze(0) : x.flatten(0, 1).index_select(0, *places);
+  if (tokens == nullptr) return y;
+  return last ? y.squeeze(0) : y.flatten(0, 1).index_select(0, *tokens);
 }
 
 ModelImpl::ModelImpl(const Config& config)
@@ -133,8 +142,10 @@ ModelImpl::ModelImpl(const Config& config)
       roformer_(register_module("roformer", std::make_shared<RoFormerImpl>(config))) {}
 
 void ModelImpl::set_compute_type(at::ScalarType type) {
-  TORCH_CHECK_VALUE(at::isFloatingType(type), "[RoFormer] the type to compute in must be one of ",
-                    "real numbers, got ", type);
+  TORCH_CHECK_VALUE(at::isFloatingType(type),
+                    "[RoFormer] the compute type must be a floating-point type, got ", type);
+  const bool on_cpu = roformer_->word_embeddings().is_cpu();
+  if (on_cpu && type == at::kBFloat16) disable_onednn_without_bf16();
   roformer_->set_compute_type(type);
 }
 
@@ -149,6 +160,13 @@ void ModelImpl::initialize() {
     }
   }
   roformer_->word_embeddings()[config_.pad_token_id].zero_();
+  index_parameters(*this);
+}
+
+std::shared_ptr<ParameterStore> ModelImpl::make_store(std::int64_t ranks) {
+  const auto store = std::make_shared<ParameterStore>(*this, ranks);
+  roformer_->set_store(store);
+  return store;
 }
 
 }  // namespace rotary::roformer

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// RoFormer on LibTorch: the encoder (or causal decoder) and what stands on it.
+/// RoFormer on LibTorch: the encoder (or causal decoder) and the heads of its tasks.
 ///
 ///   namespace rf = rotary::roformer;
 ///   rf::Model model = rf::make_model(config);
@@ -9,12 +9,12 @@
 ///   y.loss.backward();
 ///
 /// Parameters have Hugging Face's names: "roformer.encoder.layer.0.attention.self.query.weight".
-/// Rotation and attention are rotary::torch's. c10::ValueError says what does not fit.
+/// Rotation is that of rotary::torch, attention that of rotary::transformer. Throws c10::ValueError
+/// for inputs that do not fit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 
 #include <cstdint>
 #include <memory>
@@ -24,36 +24,39 @@
 #include <vector>
 
 #include "roformer/model/config.h"
-#include "rotary/torch_attention.h"
-#include "rotary/torch_linear_attention.h"
+#include "rotary/transformer/attention.h"
+#include "rotary/transformer/linear_attention.h"
 
 namespace rotary::roformer {
 
+class DenseImpl;
 class EmbeddingsImpl;
 class EncoderImpl;
-class NarrowWeights;
-struct Pass;
+class ParameterStore;
+struct ForwardContext;
+struct Parameter;
 
-/// What the layers remember of the tokens so far, for a causal model in inference.
+/// Keys and values, or the linear-attention states, of the tokens so far: for inference with a
+/// causal model.
 struct Cache {
   struct Layer {
-    torch::KeyValueCache softmax{};
-    torch::LinearState linear{};
+    transformer::KeyValueCache softmax{};
+    transformer::LinearState linear{};
   };
   std::vector<Layer> layers{};
   std::int64_t tokens = 0;
 };
 
-/// What the labels of kCausalLm are.
+/// Labels of kCausalLm.
 enum class CausalLabels : std::uint8_t {
-  kSameToken,  // the ids themselves, compared with what the token before says, as in transformers
-  kNextToken,  // what each token should say, as the batches of roformer/data have it
+  kSameToken,  // the ids themselves, each predicted by the token before it, as in transformers
+  kNextToken,  // already shifted: the id that each token predicts, as in batches of roformer/data
 };
-/// Where the logits of the language models are computed.
+/// Tokens for which the language models compute logits.
 enum class LogitsAt : std::uint8_t {
   kAllTokens,
-  kLabels,  // [labelled tokens, vocab_size]: where a label is not kIgnored; spares the rest, and
-            // what of the last layer nobody reads. Gradients go by the loss alone
+  kLabels,  // [labelled tokens, vocab_size], where a label is not kIgnored. The last layer computes
+            // no other outputs. Gradients flow through the loss alone
 };
 inline constexpr std::int64_t kIgnored = -100;
 
@@ -62,28 +65,27 @@ struct Inputs {
   at::Tensor ids{};
   /// [batch, tokens], int64; 0 where absent.
   std::optional<at::Tensor> types{};
-  /// [batch, tokens], with a cache those in it too: 0 or false where there is padding.
+  /// [batch, tokens], with a cache [batch, cached tokens + tokens]: 0 or false for padding.
   std::optional<at::Tensor> mask{};
-  /// Several sequences in a row: where each begins in the rows laid end to end, and batch * tokens
-  /// at last. Each is for itself; positions begin at 0 in each.
+  /// Packed sequences: the offset of each in the concatenated rows, then batch * tokens. Attention
+  /// stays within a sequence; positions begin at 0 in each.
   std::optional<at::Tensor> cu_seqlens{};
   std::optional<std::int64_t> max_seqlen{};
-  /// int64, kIgnored where there is none. Language models, kTokenClassification: [batch, tokens];
+  /// int64, kIgnored for none. Language models, kTokenClassification: [batch, tokens];
   /// kQuestionAnswering: [batch, 2], first and last token; the others: [batch], or real numbers
   /// [batch, num_labels].
   std::optional<at::Tensor> labels{};
   CausalLabels causal_labels = CausalLabels::kSameToken;
   LogitsAt logits_at = LogitsAt::kAllTokens;
-  /// For kLabels, where they are known: the places of the labels that are not kIgnored in the rows
-  /// laid end to end, [labelled tokens], int64, rising. Spares the wait for a device that counts
-  /// them.
-  std::optional<at::Tensor> label_places{};
-  /// The tokens follow those in it.
+  /// For kLabels, optional: the indices of the labels that are not kIgnored in the concatenated
+  /// rows, [labelled tokens], int64, ascending. Saves a synchronisation with the device.
+  std::optional<at::Tensor> label_indices{};
+  /// The tokens continue those in it, and are appended.
   Cache* cache = nullptr;
 };
 
 struct Output {
-  /// The mean over labels; undefined without labels.
+  /// Mean over labels; undefined without labels.
   at::Tensor loss{};
   /// [batch, tokens, vocab_size | num_labels | 2], or [batch, num_labels]; undefined for kEncoder.
   at::Tensor logits{};
@@ -96,52 +98,62 @@ class RoFormerImpl : public ::torch::nn::Module {
  public:
   explicit RoFormerImpl(const Config& config);
 
-  /// [batch, tokens, hidden_size]; labels are not looked at.
+  /// [batch, tokens, hidden_size]; labels are ignored.
   at::Tensor forward(const Inputs& inputs);
-  /// [places, hidden_size]: forward() at some places of the rows laid end to end, int64, rising.
-  /// Where it can be, the last layer computes keys and values of all tokens and the rest for these
-  /// alone.
-  at::Tensor forward_at(const at::Tensor& places, const Inputs& inputs);
+  /// [selected, hidden_size]: forward() at some tokens, indices into the concatenated rows, int64,
+  /// ascending. Where possible, the last layer computes keys and values of all tokens, and the rest
+  /// for these alone.
+  at::Tensor forward_at(const at::Tensor& tokens, const Inputs& inputs);
   /// [vocab_size, embedding_size]
   const at::Tensor& word_embeddings() const;
+  Parameter indexed_word_embeddings() const;
   void set_compute_type(at::ScalarType type) { compute_type_ = type; }
   void set_checkpointing(bool on);
-  /// What a trainer keeps of the parameters (mixed.h), or null.
-  void set_narrow_weights(std::shared_ptr<NarrowWeights> kept) { kept_ = std::move(kept); }
-  const std::shared_ptr<NarrowWeights>& narrow_weights() const noexcept { return kept_; }
-  /// The kernel of the last forward(), in all layers but one whose output is read in part:
-  /// "rotary", "flash", "cudnn", "efficient", "math" or "linear".
+  void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
+  const std::shared_ptr<ParameterStore>& store() const noexcept { return store_; }
+  /// The attention kernel of the last forward(), in its first layer: "rotary", "flash", "cudnn",
+  /// "efficient", "math" or "linear".
   const std::string& attention_backend() const noexcept { return backend_; }
 
  private:
-  void choose_layers(const Inputs& inputs, Pass& pass) const;
-  /// [batch, tokens, hidden_size], packed rows as one; or, with places, [places, hidden_size].
-  at::Tensor encode(const Inputs& inputs, const at::Tensor* places);
+  /// Fused operations are for mixed precision, and for float32 on a GPU.
+  void choose_ops(const Inputs& inputs, ForwardContext& context) const;
+  ForwardContext make_context(const Inputs& inputs) const;
+  /// [batch, tokens, hidden_size], packed rows as one; or, with `tokens`, [selected, hidden_size].
+  at::Tensor encode(const Inputs& inputs, const at::Tensor* tokens);
 
   Config config_;
   std::shared_ptr<EmbeddingsImpl> embeddings_;
-  ::torch::nn::Linear project_{nullptr};
+  std::shared_ptr<DenseImpl> project_;
   std::shared_ptr<EncoderImpl> encoder_;
   std::optional<at::ScalarType> compute_type_;
-  std::shared_ptr<NarrowWeights> kept_;
+  std::shared_ptr<ParameterStore> store_;
   std::string backend_;
 };
 
-/// "roformer", and the layers of a task. Weights begin as config.initializer_range says; draws come
-/// from PyTorch's default generator.
+/// "roformer", and the head of a task. Weights are initialised from a normal distribution of
+/// standard deviation config.initializer_range, by PyTorch's default generator.
 class ModelImpl : public ::torch::nn::Module {
  public:
   virtual Output forward(const Inputs& inputs) = 0;
 
   const Config& config() const noexcept { return config_; }
   RoFormerImpl& roformer() noexcept { return *roformer_; }
-  /// What layers and logits of language models are computed in, at::kBFloat16 say: mixed
-  /// precision. Parameters and their gradients, embeddings, norms, the loss and the logits of
-  /// other tasks keep the parameters' type; `hidden` has this one.
+  /// Mixed precision: layers, `hidden` and the logits of language models are computed in this
+  /// type, at::kBFloat16 for one. Parameters and their gradients, embeddings, norms, the loss and
+  /// the logits of other tasks keep the parameters' type. bfloat16 on an AArch64 CPU without
+  /// instructions for it turns PyTorch's oneDNN off (onednn.h).
   void set_compute_type(at::ScalarType type);
-  /// Whether each layer keeps its input alone and is computed again on the way back: less memory,
-  /// a third more work, the same numbers.
+  /// Activation checkpointing: each layer saves only its input and is recomputed in the backward
+  /// pass. Less memory, a third more work, the same results.
   void set_checkpointing(bool on) { roformer_->set_checkpointing(on); }
+
+  /// Moves the parameters that require a gradient into flat buffers, for training
+  /// (parameter_store.h). The model owns the store and uses its low-precision weights; a store from
+  /// an earlier call is replaced. Throws std::invalid_argument as ParameterStore does.
+  std::shared_ptr<ParameterStore> make_store(std::int64_t ranks = 1);
+  /// The parameters keep their values.
+  void drop_store() { roformer_->set_store(nullptr); }
 
  protected:
   explicit ModelImpl(const Config& config);
@@ -157,7 +169,7 @@ using Model = std::shared_ptr<ModelImpl>;
 /// The model of config.task. Throws std::invalid_argument as check_config() does.
 Model make_model(const Config& config);
 
-/// [batch, hidden_size]: the mean over the tokens that are no padding.
+/// [batch, hidden_size]: the mean over tokens other than padding.
 at::Tensor mean_pool(const at::Tensor& hidden, const std::optional<at::Tensor>& mask);
 
 }  // namespace rotary::roformer

@@ -18,7 +18,8 @@ namespace {
 using ::torch::autograd::AutogradContext;
 using ::torch::autograd::variable_list;
 
-/// The generators that a computation on a device draws from: the host's and the device's.
+/// State of the random generators that a computation on a device may use: the CPU's and the
+/// device's.
 class RandomState {
  public:
   explicit RandomState(at::Device device) : device_(device) {
@@ -44,16 +45,16 @@ class RandomState {
   std::vector<at::Tensor> states_{};
 };
 
-/// What the way back needs beside tensors.
-struct Plan : ::torch::CustomClassHolder {
-  Plan(Computation compute_, RandomState random_, std::size_t inputs_)
+/// Saved for backward beside tensors.
+struct Saved : ::torch::CustomClassHolder {
+  Saved(Computation compute_, RandomState random_, std::size_t inputs_)
       : compute(std::move(compute_)), random(std::move(random_)), inputs(inputs_) {}
   Computation compute;
   RandomState random;
   std::size_t inputs;
 };
 
-/// The first `count`, as beginnings of a graph of their own.
+/// The first `count` tensors as leaves of a new graph.
 variable_list detached(at::TensorList tensors, std::size_t count) {
   variable_list all;
   for (const at::Tensor& x : tensors.slice(0, count)) {
@@ -65,12 +66,12 @@ variable_list detached(at::TensorList tensors, std::size_t count) {
 struct Recomputed : ::torch::autograd::Function<Recomputed> {
   static variable_list forward(AutogradContext* context, const Computation& compute,
                                std::size_t inputs, at::TensorList tensors) {
-    const auto plan =
-        c10::make_intrusive<Plan>(compute, RandomState(tensors.front().device()), inputs);
-    context->saved_data["plan"] = c10::IValue::make_capsule(plan);
+    const auto saved =
+        c10::make_intrusive<Saved>(compute, RandomState(tensors.front().device()), inputs);
+    context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     context->save_for_backward(tensors.vec());
     context->set_materialize_grads(false);
-    // With a graph, which is dropped at once: which kernels run may depend on there being one.
+    // With a graph, although it is dropped at once: the choice of kernels may depend on it.
     const at::AutoGradMode with_grad(true);
     variable_list results = compute(detached(tensors, inputs));
     for (at::Tensor& y : results) y = y.detach();
@@ -78,33 +79,35 @@ struct Recomputed : ::torch::autograd::Function<Recomputed> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const c10::intrusive_ptr<Plan> plan =
-        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
+    const c10::intrusive_ptr<Saved> saved =
+        c10::static_intrusive_pointer_cast<Saved>(context->saved_data["saved"].toCapsule());
     variable_list tensors = context->get_saved_variables();
-    const variable_list inputs = detached(tensors, plan->inputs);
+    const variable_list inputs = detached(tensors, saved->inputs);
     std::copy(inputs.begin(), inputs.end(), tensors.begin());
     variable_list wanted;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> result_of;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i].requires_grad()) continue;
       wanted.push_back(tensors[i]);
-      places.push_back(i);
+      result_of.push_back(kNumOther + i);
     }
-    const variable_list found = again(*plan, inputs, wanted, grads);
-    variable_list results(2 + tensors.size());  // two arguments are no tensors
-    for (std::size_t i = 0; i < found.size(); ++i) results[2 + places[i]] = found[i];
+    const variable_list found = recompute(*saved, inputs, wanted, grads);
+    variable_list results(kNumOther + tensors.size());
+    for (std::size_t i = 0; i < found.size(); ++i) results[result_of[i]] = found[i];
     return results;
   }
 
  private:
-  static variable_list again(const Plan& plan, const variable_list& inputs,
-                             const variable_list& wanted, const variable_list& grads) {
+  static constexpr std::size_t kNumOther = 2;  // arguments of forward() that are not tensors
+
+  static variable_list recompute(const Saved& saved, const variable_list& inputs,
+                                 const variable_list& wanted, const variable_list& grads) {
     variable_list results;
     {
       const at::AutoGradMode with_grad(true);
       const RandomState now(inputs.front().device());
-      plan.random.restore();
-      results = plan.compute(inputs);
+      saved.random.restore();
+      results = saved.compute(inputs);
       now.restore();
     }
     variable_list used;

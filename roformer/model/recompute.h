@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradient checkpointing: memory for time.
+// Activation checkpointing: recomputation instead of saved activations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 
 namespace rotary::roformer {
 
-/// Tensors out of tensors; the results are different ones.
+/// A function of tensors. The results must be new tensors.
 using Computation = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
-/// compute(inputs), of which autograd keeps the inputs alone: the way back computes it again, with
-/// the random numbers of the first time. `parameters` are what `compute` uses beside its inputs;
-/// gradients go to both. Derivatives of the first order only.
+/// compute(inputs), of which autograd saves only the inputs: the backward pass computes it again,
+/// with the same random numbers. `parameters` are those that `compute` uses beside its inputs;
+/// gradients go to both. There is no second derivative.
 std::vector<at::Tensor> recomputed(const Computation& compute,
                                    const std::vector<at::Tensor>& inputs,
                                    const std::vector<at::Tensor>& parameters);

@@ -17,7 +17,7 @@
 namespace rotary::roformer {
 namespace {
 
-/// [examples, ...] in float on the CPU: what `ask` makes of each batch, one after the other.
+/// [examples, ...] in float on the CPU: the results of `ask` for all batches, concatenated.
 at::Tensor ask_all(std::shared_ptr<const ExampleSet> set,
                    std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options,
                    const std::function<at::Tensor(const Batch&)>& ask) {
@@ -51,17 +51,17 @@ at::Tensor as_classes(const at::Tensor& answers) {
   return answers.size(1) == 1 ? at::cat({at::zeros_like(answers), answers}, 1) : answers;
 }
 
-/// Each document once, however many triples it is in.
+/// Embeds each document once, even if it is in several triples.
 at::Tensor cosines(ModelImpl& model, std::span<const Triple> triples,
                    std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options) {
   auto set = std::make_shared<ExampleSet>(ExampleSet{.examples = {}, .labels = {"0"}});
   std::unordered_map<std::string, std::int64_t> numbers;
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> rows;
   for (const Triple& triple : triples) {
     for (const std::string* text : {&triple.a, &triple.b, &triple.c}) {
       const auto [at, is_new] = numbers.emplace(*text, static_cast<std::int64_t>(numbers.size()));
       if (is_new) set->examples.push_back({.first = *text});
-      places.push_back(at->second);
+      rows.push_back(at->second);
     }
   }
   const at::Tensor vectors =
@@ -69,8 +69,7 @@ at::Tensor cosines(ModelImpl& model, std::span<const Triple> triples,
         const Inputs in = question_of(batch, model);
         return mean_pool(model.roformer().forward(in), in.mask);
       });
-  const at::Tensor all =
-      vectors.index_select(0, at::tensor(places, at::kLong)).unflatten(0, {-1, 3});
+  const at::Tensor all = vectors.index_select(0, at::tensor(rows, at::kLong)).unflatten(0, {-1, 3});
   const at::Tensor a = all.select(1, 0);
   return at::stack({at::cosine_similarity(a, all.select(1, 1), 1),
                     at::cosine_similarity(a, all.select(1, 2), 1)},
@@ -93,7 +92,7 @@ void for_each_batch(ExampleRows rows, std::shared_ptr<const Tokenizer> tokenizer
 at::Tensor answers_of(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                       std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options) {
   if (!has_classes(model.config())) {
-    throw std::invalid_argument("[answers_of] the model must tell classes, got " +
+    throw std::invalid_argument("[answers_of] the model must be a classifier, got " +
                                 std::string(architecture_of(model.config().task)));
   }
   return ask_all(std::move(set), std::move(tokenizer), options, [&model](const Batch& batch) {
@@ -163,7 +162,7 @@ TripleScore score_triples(ModelImpl& model, std::span<const Triple> triples,
     auto set = std::make_shared<const ExampleSet>(pairs_of(triples));
     const at::Tensor logits =
         as_classes(answers_of(model, std::move(set), std::move(tokenizer), options));
-    // Of several classes the last one is "they match".
+    // The last of several classes is "match".
     scores = at::log_softmax(logits.to(at::kDouble), 1).select(1, -1).unflatten(0, {-1, 2});
   } else {
     scores = cosines(model, triples, std::move(tokenizer), options);

@@ -44,8 +44,8 @@ std::vector<Fold> folds_of(const Labelled& data, std::size_t folds, std::uint64_
   return std::visit([&](const auto& all) { return make_folds(all, folds, seed); }, data);
 }
 
-Measures judge(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
-               const AnswerOptions& options) {
+Metrics evaluate(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
+                 const AnswerOptions& options) {
   if (const auto* triples = std::get_if<std::vector<Triple>>(&data)) {
     return {{"accuracy", score_triples(model, *triples, std::move(tokenizer), options).accuracy()}};
   }
@@ -54,25 +54,25 @@ Measures judge(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tok
                                             std::move(tokenizer), options);
     return {{"exact", score.exact}, {"f1", score.f1}, {"loss", score.loss}};
   }
-  Measures measures;
+  Metrics metrics;
   ClassScore score;
   if (const auto* tags = std::get_if<TagSet>(&data)) {
     const TagScore words =
         score_tags(model, std::make_shared<const TagSet>(*tags), std::move(tokenizer), options);
-    if (words.entities > 0) measures["f1"] = words.f1();
+    if (words.entities > 0) metrics["f1"] = words.f1();
     score = words.words;
   } else {
     score = score_classes(model, std::make_shared<const ExampleSet>(std::get<ExampleSet>(data)),
                           std::move(tokenizer), options);
   }
-  measures["accuracy"] = score.accuracy();
-  measures["loss"] = score.loss;
-  measures["macro_f1"] = score.macro_f1();
-  return measures;
+  metrics["accuracy"] = score.accuracy();
+  metrics["loss"] = score.loss;
+  metrics["macro_f1"] = score.macro_f1();
+  return metrics;
 }
 
-const char* chief_measure(const Measures& measures) {
-  return measures.contains("f1") ? "f1" : "accuracy";
+const char* main_metric(const Metrics& metrics) {
+  return metrics.contains("f1") ? "f1" : "accuracy";
 }
 
 FinetuneOutcome finetune(Model model, std::shared_ptr<const Tokenizer> tokenizer,
@@ -96,10 +96,10 @@ FinetuneOutcome finetune(Model model, std::shared_ptr<const Tokenizer> tokenizer
   if (valid != nullptr) {
     trainer.on_evaluation(
         [&] {
-          outcome.last = judge(*model, *valid, tokenizer, options.reading);
-          const char* chief = chief_measure(outcome.last);
+          outcome.last = evaluate(*model, *valid, tokenizer, options.reading);
+          const char* metric = main_metric(outcome.last);
           const bool is_best =
-              !outcome.best.contains(chief) || outcome.last.at(chief) > outcome.best.at(chief);
+              !outcome.best.contains(metric) || outcome.last.at(metric) > outcome.best.at(metric);
           if (is_best) {
             outcome.best = outcome.last;
             outcome.best_step = trainer.step();

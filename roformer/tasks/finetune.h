@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// From a pretrained model to one that answers a task.
+/// Fine-tuning of a pretrained model for a task.
 ///
 ///   namespace rf = rotary::roformer;
 ///   const rf::Labelled train = rf::read_tsv("train.tsv");
@@ -26,56 +26,55 @@
 
 namespace rotary::roformer {
 
-/// What a task gives to learn from, or to be judged by.
+/// Labelled data of a task, for training or evaluation.
 using Labelled = std::variant<ExampleSet, std::vector<Triple>, TagSet, QuestionSet>;
 
-/// What is learnt from: examples of whatever kind, or the pairs of triples.
+/// Training examples: of any kind, or the pairs of triples.
 ExampleRows rows_of(const Labelled& data);
-/// select() and make_folds() of whatever it is.
+/// select() and make_folds() for each kind.
 Labelled items_of(const Labelled& data, std::span<const std::size_t> items);
 std::vector<Fold> folds_of(const Labelled& data, std::size_t folds, std::uint64_t seed);
-/// "accuracy", and of classes "loss" and "macro_f1"; of words also "f1", where their tags mark
-/// entities; of questions "exact", "f1" and "loss".
-Measures judge(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
-               const AnswerOptions& options);
+/// "accuracy"; for classes also "loss" and "macro_f1"; for words also "f1", if their tags mark
+/// entities; for questions "exact", "f1" and "loss".
+Metrics evaluate(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
+                 const AnswerOptions& options);
 
-/// The name of the one by which epochs are compared: "f1" where there is one, else "accuracy".
-const char* chief_measure(const Measures& measures);
+/// The metric by which epochs are compared: "f1" if there is one, else "accuracy".
+const char* main_metric(const Metrics& metrics);
 
 struct FinetuneOptions {
   std::int64_t epochs = 3;
-  /// Examples a batch, or pairs; a triple is two of them.
+  /// Examples or pairs per batch; a triple is two pairs.
   std::int64_t rows = 32;
-  /// Share of the steps in which the learning rate rises.
+  /// Share of the steps that are warm-up.
   double warmup = 0.1;
-  /// How texts are read, in training as when the model is judged.
+  /// How texts are read, in training and evaluation.
   AnswerOptions reading{};
   /// Of the order of the examples.
   std::uint64_t seed = 0;
-  /// `steps` and the schedule's `warmup_steps` are worked out. `save_every` 0: after each epoch.
+  /// `steps` and the schedule's `warmup_steps` are computed. `save_every` 0: after each epoch.
   TrainOptions train{};
-  /// What a run that is continued had reached; empty where it begins.
-  Measures best_before{};
-  /// As Trainer has them; may be empty.
+  /// The best metrics of a run that is resumed; empty for a new one.
+  Metrics best_before{};
+  /// As in Trainer; may be empty.
   std::function<void(const StepReport&)> on_report{};
   std::function<bool()> on_stop{};
   std::function<void(const std::filesystem::path&)> on_save{};
-  /// After each epoch, where there is something to be judged by: at which step, how good, and
-  /// whether that is the best so far.
-  std::function<void(std::int64_t, const Measures&, bool)> on_epoch{};
+  /// After each epoch, if there is validation data: step, metrics, and whether they are the best so
+  /// far.
+  std::function<void(std::int64_t, const Metrics&, bool)> on_epoch{};
 };
 
 struct FinetuneOutcome {
   TrainOutcome end{};
-  /// Of the epoch with the highest chief measure, and of the last one; empty without anything to be
-  /// judged by.
-  Measures best{};
+  /// Metrics of the best epoch, and of the last one; empty without validation data.
+  Metrics best{};
   std::int64_t best_step = 0;
-  Measures last{};
+  Metrics last{};
 };
 
-/// Trains the model, which is that of the last epoch afterwards and in inference mode. Continues a
-/// run whose folder has a checkpoint. Throws what Trainer throws.
+/// Trains the model; it is left as of the last epoch, in inference mode. Resumes a run whose folder
+/// has a checkpoint. Throws as Trainer does.
 FinetuneOutcome finetune(Model model, std::shared_ptr<const Tokenizer> tokenizer,
                          const Labelled& train, const Labelled* valid,
                          const FinetuneOptions& options);

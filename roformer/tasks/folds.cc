@@ -29,7 +29,7 @@ struct Items {
 
 constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
 
-/// The fold of each document, kNoFold for one that is nowhere the first.
+/// The fold of each document; kNoFold if it is never a first document.
 std::vector<std::size_t> deal_out(const Items& items, std::size_t folds, std::uint64_t seed) {
   std::vector<std::size_t> firsts;
   std::vector<std::size_t> fold(items.numbers.size(), kNoFold);

@@ -12,9 +12,9 @@
 
 namespace rotary::roformer {
 
-/// Class 0 first; empty where the classes have no names of their own ("LABEL_0" is none).
+/// Class 0 first; empty if the classes have only default names ("LABEL_0").
 std::vector<std::string> label_names(const Config& config);
-/// num_labels follows.
+/// Sets num_labels, too.
 void set_label_names(Config& config, std::span<const std::string> names);
 
 }  // namespace rotary::roformer

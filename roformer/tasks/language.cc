@@ -16,7 +16,7 @@
 namespace rotary::roformer {
 namespace {
 
-/// A text as the model sees it, and what it has to say at each token.
+/// A masked text, and the label of each token.
 struct Asked {
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> labels{};
@@ -26,21 +26,21 @@ Asked masked_question(const TokenDocument& text, const Vocabulary& vocabulary,
                       const LanguageOptions& options, std::uint64_t number) {
   Asked question{.ids = {text.ids.begin(), text.ids.end()}};
   question.labels.resize(text.size());
-  std::vector<MaskPlace> places(text.size());
+  std::vector<MaskRole> roles(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool special = text.ids[i] == vocabulary.special().sep;
-    places[i] = special                         ? MaskPlace::kNever
-                : i == 0 || text.begins[i] != 0 ? MaskPlace::kWordBegin
-                                                : MaskPlace::kWithin;
+    roles[i] = special                         ? MaskRole::kNever
+               : i == 0 || text.begins[i] != 0 ? MaskRole::kWordStart
+                                               : MaskRole::kContinuation;
   }
   Random random(options.seed, number);
   mask_tokens(options.masking, vocabulary.special().mask,
-              static_cast<std::uint32_t>(vocabulary.size()), random, places, question.ids,
+              static_cast<std::uint32_t>(vocabulary.size()), random, roles, question.ids,
               question.labels);
   return question;
 }
 
-/// Rows of one length, filled up with padding.
+/// Rows of one length, padded.
 class TextRows {
  public:
   TextRows(const Vocabulary& vocabulary, const LanguageOptions& options, bool causal)
@@ -51,17 +51,17 @@ class TextRows {
   /// Tokens [first, first + count) of a text.
   void add(const Asked& text, std::size_t first, std::size_t count) {
     const auto end = static_cast<std::size_t>(batch_.length) * ++batch_.rows;
-    if (options_.framing == Framing::kClsSep) push(special_.cls, kIgnore);
+    if (options_.framing == Framing::kClsSep) push(special_.cls, kIgnoreIndex);
     for (std::size_t i = first; i < first + count; ++i) {
-      // A causal model says at each token what comes next.
+      // A causal model predicts the next token.
       if (causal_ && !batch_.labels.empty() && batch_.ids.size() % length() != 0) {
         batch_.labels.back() = text.ids[i];
       }
-      push(text.ids[i], causal_ ? kIgnore : text.labels[i]);
+      push(text.ids[i], causal_ ? kIgnoreIndex : text.labels[i]);
     }
-    if (options_.framing != Framing::kNone) push(special_.sep, kIgnore);
+    if (options_.framing != Framing::kNone) push(special_.sep, kIgnoreIndex);
     batch_.lengths.push_back(batch_.length - static_cast<std::int64_t>(end - batch_.ids.size()));
-    while (batch_.ids.size() < end) push(special_.pad, kIgnore);
+    while (batch_.ids.size() < end) push(special_.pad, kIgnoreIndex);
   }
 
   bool full() const noexcept { return batch_.rows * batch_.length >= options_.batch_tokens; }
@@ -88,18 +88,18 @@ class TextRows {
 class LanguageSums {
  public:
   void add(ModelImpl& model, const Batch& batch) {
-    const auto guessed =
-        std::ranges::count_if(batch.labels, [](std::int64_t label) { return label != kIgnore; });
-    if (guessed == 0) return;
+    const auto num_labels = std::ranges::count_if(
+        batch.labels, [](std::int64_t label) { return label != kIgnoreIndex; });
+    if (num_labels == 0) return;
     const Inputs in = to_inputs(batch, model.config().task, model.parameters().front().device());
     const Output out = model.forward(in);
     const at::Tensor labels = in.labels->flatten();
     const at::Tensor wanted = labels.index({labels.ne(kIgnored)});
     const at::Tensor right = out.logits.argmax(-1).eq(wanted).sum().to(at::kDouble);
     const at::Tensor both =
-        at::stack({out.loss.to(at::kDouble) * static_cast<double>(guessed), right});
+        at::stack({out.loss.to(at::kDouble) * static_cast<double>(num_labels), right});
     sums_ = sums_.defined() ? sums_ + both : both;
-    tokens_ += guessed;
+    tokens_ += num_labels;
   }
 
   LanguageScore score(std::int64_t length) const {
@@ -129,14 +129,15 @@ void append_tokens(const TokenDocument& from, std::size_t first, std::size_t cou
 std::vector<TokenDocument> take_texts(DocumentStream& documents, const Vocabulary& vocabulary,
                                       const TakeOptions& options) {
   if (options.tokens < 1) throw std::invalid_argument("[take_texts] tokens must be positive");
-  const std::size_t most = std::max<std::size_t>(1, options.most / options.tokens);
+  const std::size_t max_texts = std::max<std::size_t>(1, options.max_total / options.tokens);
   std::vector<TokenDocument> texts;
   TokenDocument rest;
-  for (TokenDocument document; texts.size() < most && documents.next(document);) {
+  for (TokenDocument document; texts.size() < max_texts && documents.next(document);) {
     if (options.choice == TextChoice::kLong) rest.clear();
     append_tokens(document, 0, document.size(), rest);
     std::size_t used = 0;
-    for (; texts.size() < most && rest.size() - used >= options.tokens; used += options.tokens) {
+    for (; texts.size() < max_texts && rest.size() - used >= options.tokens;
+         used += options.tokens) {
       append_tokens(rest, used, options.tokens, texts.emplace_back());
     }
     const auto gone = static_cast<std::ptrdiff_t>(used);

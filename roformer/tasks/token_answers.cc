@@ -19,8 +19,8 @@
 namespace rotary::roformer {
 namespace {
 
-/// Longer answers are not looked for.
-constexpr std::size_t kMostAnswerTokens = 128;
+/// Longer answers are not considered.
+constexpr std::size_t kMaxAnswerTokens = 128;
 
 void check_task(const ModelImpl& model, Task task, const char* function) {
   if (model.config().task == task) return;
@@ -126,7 +126,7 @@ std::string answer_in(const Question& question, const Encoding& encoding,
   std::pair<std::size_t, std::size_t> span{0, 0};
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
     if (!is_of_context(encoding, i)) continue;
-    const std::size_t end = std::min(encoding.ids.size(), i + kMostAnswerTokens);
+    const std::size_t end = std::min(encoding.ids.size(), i + kMaxAnswerTokens);
     for (std::size_t k = i; k < end && is_of_context(encoding, k); ++k) {
       if (at(i, 0) + at(k, 1) <= best) continue;
       best = at(i, 0) + at(k, 1);
@@ -182,7 +182,7 @@ TagScore score_tags(ModelImpl& model, std::shared_ptr<const TagSet> set,
     std::vector<std::string> said(text.words.size());
     score.unread += static_cast<std::int64_t>(text.words.size());
     for (std::size_t t = 0; t < row.labels.size(); ++t) {
-      if (row.labels[t] == kIgnore) continue;
+      if (row.labels[t] == kIgnoreIndex) continue;
       const auto tag =
           static_cast<std::size_t>(likeliest[static_cast<std::int64_t>(t)].item<std::int64_t>());
       if (tag < set->labels.size()) said[row.encoding.words[t]] = set->labels[tag];

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// How well a tuned model answers with tokens: classes of words, and answers found in a text.
+/// Evaluation of token tasks: classes of words (tagging), and extractive question answering.
 ///
 ///   namespace rf = rotary::roformer;
 ///   rf::TagScore names = rf::score_tags(*tagger, test, tokenizer, {.max_length = 512});
@@ -24,7 +24,7 @@
 
 namespace rotary::roformer {
 
-/// Words [begin, end) that are one thing.
+/// An entity: words [begin, end).
 struct Entity {
   std::string kind{};
   std::size_t begin = 0;
@@ -32,16 +32,16 @@ struct Entity {
 
   friend bool operator==(const Entity&, const Entity&) = default;
 };
-/// What tags such as B-PER I-PER O mark: B and S begin an entity, E and S end it, and an I or E
-/// that goes on with nothing of its kind begins one, too. Other tags are outside.
+/// Entities marked by tags such as B-PER I-PER O: B and S begin one, E and S end it, and an I or E
+/// that continues no entity of its kind begins one, too. Other tags are outside.
 std::vector<Entity> entities_of(std::span<const std::string> tags);
 
 struct TagScore {
   /// Of the words that the model read.
   ClassScore words{};
-  /// Words that were cut off; what they mark is not found.
+  /// Words beyond max_length; their entities count as missed.
   std::int64_t unread = 0;
-  /// Entities that there are, that were said, and that are both, with kind and bounds.
+  /// Entities in the data, predicted, and correct in kind and bounds.
   std::int64_t entities = 0;
   std::int64_t said = 0;
   std::int64_t right = 0;
@@ -51,17 +51,17 @@ struct TagScore {
   double f1() const noexcept;
 };
 
-/// Of kTokenClassification. Throws std::invalid_argument for another model, or fewer classes.
+/// For kTokenClassification. Throws std::invalid_argument for another model, or fewer classes.
 TagScore score_tags(ModelImpl& model, std::shared_ptr<const TagSet> set,
                     std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options);
 
-/// How near a text comes to one that is right, as SQuAD counts it.
+/// Exact match and F1 of an answer, as SQuAD defines them.
 struct TextMatch {
   bool exact = false;
   double f1 = 0.0;
 };
-/// The nearest of several; none: the right answer is "". Case, punctuation and the words a, an, the
-/// do not count; a Han character is a word.
+/// The best over several correct answers; if there are none, "" is correct. Case, punctuation and
+/// the words a, an, the are ignored; a Han character is a word.
 TextMatch match_answer(std::string_view said, std::span<const std::string> right);
 
 struct AnswerScore {
@@ -72,8 +72,8 @@ struct AnswerScore {
   double f1 = 0.0;
 };
 
-/// What the model answers to each question: the likeliest part of the context, or "" where [CLS] is
-/// likelier. Of kQuestionAnswering; throws std::invalid_argument for another model.
+/// The model's answer to each question: the most probable span of the context, or "" if [CLS] is
+/// more probable. For kQuestionAnswering; throws std::invalid_argument for another model.
 std::vector<std::string> find_answers(ModelImpl& model, std::shared_ptr<const QuestionSet> set,
                                       std::shared_ptr<const Tokenizer> tokenizer,
                                       const AnswerOptions& options, double* loss = nullptr);

@@ -10,7 +10,7 @@
 namespace rotary::roformer {
 namespace {
 
-/// What a run that goes on may change.
+/// Keys that may change when a run is resumed.
 constexpr std::array<std::string_view, 7> kFree = {
     "test", "device", "checkpointing", "report_every", "gradients_every", "save_every", "keep"};
 
@@ -18,11 +18,11 @@ constexpr std::array<std::string_view, 7> kFree = {
 
 std::vector<BoundKey> keys_of(TuneConfig& config) {
   return {
-      {{"checkpoint", "PATH", "the model to begin with: a folder or a .safetensors file"},
+      {{"checkpoint", "PATH", "the pretrained model: a folder or a .safetensors file"},
        &config.checkpoint},
       {{"train", "PATH", "labelled examples"}, &config.train},
-      {{"valid", "PATH", "examples that say which epoch is the best"}, &config.valid},
-      {{"test", "PATH", "examples for the best epoch, at the end"}, &config.test},
+      {{"valid", "PATH", "validation examples, to find the best epoch"}, &config.valid},
+      {{"test", "PATH", "test examples, for the best epoch at the end"}, &config.test},
       {{"task", "WORD",
         "classification ([CLS], two layers), matching (pooled, one layer), tokens, questions; "
         "auto: "
@@ -51,25 +51,21 @@ std::vector<BoundKey> keys_of(TuneConfig& config) {
       {{"max_length", "N", "tokens at most; the rest is cut off"},
        &config.max_length,
        {{}, 4.0, 1 << 24}},
-      {{"epochs", "N", "how often every example is learnt from"},
-       &config.epochs,
-       {{}, 1.0, 100000.0}},
-      {{"batch", "N", "examples a step; a triple is two"}, &config.batch, {{}, 1.0, 1 << 20}},
-      {{"accumulate", "N", "batches a step"}, &config.accumulate, {{}, 1.0, 1 << 20}},
-      {{"learning_rate", "X", "the highest"}, &config.learning_rate},
+      {{"epochs", "N", "passes over the examples"}, &config.epochs, {{}, 1.0, 100000.0}},
+      {{"batch", "N", "examples per batch; a triple is two"}, &config.batch, {{}, 1.0, 1 << 20}},
+      {{"accumulate", "N", "batches per step"}, &config.accumulate, {{}, 1.0, 1 << 20}},
+      {{"learning_rate", "X", "peak learning rate"}, &config.learning_rate},
       {{"schedule", "WORD", "after the warm-up: constant, linear or cosine"},
        &config.schedule,
        {"constant|linear|cosine"}},
-      {{"warmup", "X", "share of the steps in which the learning rate rises"},
-       &config.warmup,
-       {{}, 0.0, 1.0}},
-      {{"weight_decay", "X", "of AdamW; not of norms and biases"}, &config.weight_decay},
-      {{"clip_norm", "X", "largest norm of the gradient; 0: any"}, &config.clip_norm},
-      {{"dropout", "X", "another than the model's; -1: the model's"},
+      {{"warmup", "X", "share of the steps that are warm-up"}, &config.warmup, {{}, 0.0, 1.0}},
+      {{"weight_decay", "X", "of AdamW; not applied to norms and biases"}, &config.weight_decay},
+      {{"clip_norm", "X", "gradient norm to clip to; 0: no clipping"}, &config.clip_norm},
+      {{"dropout", "X", "dropout probability; -1: the model's"},
        &config.dropout,
        {{}, -1.0, 0.999}},
-      {{"seed", "N", "of new layers, order, dropout and folds"}, &config.seed},
-      {{"device", "WORD", "auto (a GPU where there is one), cpu, cuda or cuda:N"}, &config.device},
+      {{"seed", "N", "random seed of new layers, order, dropout and folds"}, &config.seed},
+      {{"device", "WORD", "auto (a GPU if there is one), cpu, cuda or cuda:N"}, &config.device},
       {{"precision", "WORD", "float32, bfloat16, or auto (bfloat16 on a GPU)"},
        &config.precision,
        {"auto|float32|bfloat16"}},
@@ -103,11 +99,11 @@ std::string other_key(const TuneConfig& config, const TuneConfig& kept) {
   const std::vector<BoundKey> now = keys_of(a);
   const std::vector<BoundKey> then = keys_of(b);
   for (std::size_t i = 0; i < now.size(); ++i) {
-    if (std::ranges::find(kFree, now[i].told.name) != kFree.end()) continue;
+    if (std::ranges::find(kFree, now[i].info.name) != kFree.end()) continue;
     const bool same =
         std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(then[i].value); },
                    now[i].value);
-    if (!same) return std::string(now[i].told.name);
+    if (!same) return std::string(now[i].info.name);
   }
   return {};
 }

@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a fine-tuning run is to do: a JSON object, each key of which a flag of the command may
-/// replace.
+/// Config of a fine-tuning run: a JSON object. The command has a flag for each key, which overrides
+/// it.
 ///
 ///   {"checkpoint": "base", "train": "train.tsv", "valid": "dev.tsv", "epochs": 3,
 ///    "learning_rate": 5e-5}
 ///
-/// A key that is not known, or a value that does not fit, is an error that names it.
+/// An unknown key or an invalid value is an error that names it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct TuneConfig {
   std::string task = "auto";
   /// "auto", "tsv", "jsonl", "conll" or "triples".
   std::string format = "auto";
-  /// Of tables and objects: where the class and the texts are.
+  /// Columns or fields of the class and the texts.
   std::string label = "label";
   std::string text = "text_a";
   std::string second_text;
@@ -58,7 +58,7 @@ struct TuneConfig {
   double dropout = -1.0;
   std::uint64_t seed = 0;
 
-  // ---- The machine, and what is told and kept ---------------------------------------------------
+  // ---- The machine, reports and checkpoints -----------------------------------------------------
   std::string device = "auto";
   std::string precision = "float32";
   bool checkpointing = false;
@@ -75,11 +75,11 @@ std::vector<BoundKey> keys_of(TuneConfig& config);
 /// Throws IoError that names the file and the key.
 TuneConfig read_tune_config(const std::filesystem::path& path);
 
-/// Paths that mean the same from any folder, for the copy of the config.
+/// Makes paths absolute, for the copy of the config.
 TuneConfig with_absolute_paths(TuneConfig config);
 
-/// The first key that makes `config` another run than `kept`, one that must not go on where that
-/// one ended; empty where there is none. Where and how it is computed may change.
+/// The first key in which `config` differs from `kept` such that the run must not be resumed; empty
+/// if there is none. Keys of the device and of reports may differ.
 std::string other_key(const TuneConfig& config, const TuneConfig& kept);
 
 std::string to_json(const TuneConfig& config);

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Templates and truncation.
+// Special tokens and truncation.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -13,38 +13,38 @@
 namespace rotary::roformer {
 namespace {
 
-/// How many tokens of each side stay. Of an odd number the longer side has the larger half, as in
-/// Hugging Face's tokenizers.
-std::pair<std::size_t, std::size_t> lengths_kept(std::size_t first, std::size_t second,
-                                                 std::size_t room, Truncation truncation) {
+/// The number of tokens kept of each side, for `capacity` in total. If it is odd, the longer side
+/// gets one more, as in Hugging Face's tokenizers.
+std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t first, std::size_t second,
+                                                      std::size_t capacity, Truncation truncation) {
   const auto fail = [&](const char* side) {
     throw std::invalid_argument(std::string("[encode] the ") + side +
                                 " text alone leaves no room: " + std::to_string(first) + " and " +
-                                std::to_string(second) + " tokens for " + std::to_string(room));
+                                std::to_string(second) + " tokens for " + std::to_string(capacity));
   };
-  if (first + second <= room) return {first, second};
+  if (first + second <= capacity) return {first, second};
   switch (truncation) {
     case Truncation::kFirst:
-      if (second >= room) fail("second");
-      return {room - second, second};
+      if (second >= capacity) fail("second");
+      return {capacity - second, second};
     case Truncation::kSecond:
-      if (first >= room) fail("first");
-      return {first, room - first};
+      if (first >= capacity) fail("first");
+      return {first, capacity - first};
     case Truncation::kLongestFirst:
       break;
   }
   std::size_t shorter = std::min(first, second);
-  std::size_t longer = std::max(shorter, room - std::min(shorter, room));
-  if (shorter + longer > room) {
-    shorter = room / 2;
-    longer = room - shorter;
+  std::size_t longer = std::max(shorter, capacity - std::min(shorter, capacity));
+  if (shorter + longer > capacity) {
+    shorter = capacity / 2;
+    longer = capacity - shorter;
   }
   return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-class Builder {
+class EncodingBuilder {
  public:
-  explicit Builder(const Vocabulary& vocabulary) : special_(vocabulary.special()) {
+  explicit EncodingBuilder(const Vocabulary& vocabulary) : special_(vocabulary.special()) {
     if (special_.cls == kNoToken || special_.sep == kNoToken) {
       throw IoError(vocabulary.source(), IoError::kNoOffset,
                     "the vocabulary has no [CLS] or no [SEP]");
@@ -76,7 +76,7 @@ class Builder {
   std::uint32_t next_word_ = 0;
 };
 
-std::size_t room_of(const EncodeOptions& options, std::size_t num_special) {
+std::size_t capacity_of(const EncodeOptions& options, std::size_t num_special) {
   if (options.max_length == 0) return static_cast<std::size_t>(-1);
   if (options.max_length < num_special) {
     throw std::invalid_argument("[encode] max_length must be at least " +
@@ -89,20 +89,20 @@ std::size_t room_of(const EncodeOptions& options, std::size_t num_special) {
 }  // namespace
 
 Encoding encode(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options) {
-  const std::size_t room = room_of(options, 2);
-  Builder builder(tokenizer.vocabulary());
+  const std::size_t capacity = capacity_of(options, 2);
+  EncodingBuilder builder(tokenizer.vocabulary());
   const Tokens tokens = tokenizer.tokenize(text);
-  builder.add(tokens, std::min(tokens.size(), room), 0);
+  builder.add(tokens, std::min(tokens.size(), capacity), 0);
   return builder.take();
 }
 
 Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::string_view second,
                      const EncodeOptions& options) {
-  const std::size_t room = room_of(options, 3);
-  Builder builder(tokenizer.vocabulary());
+  const std::size_t capacity = capacity_of(options, 3);
+  EncodingBuilder builder(tokenizer.vocabulary());
   const Tokens a = tokenizer.tokenize(first);
   const Tokens b = tokenizer.tokenize(second);
-  const auto [keep_a, keep_b] = lengths_kept(a.size(), b.size(), room, options.truncation);
+  const auto [keep_a, keep_b] = truncated_lengths(a.size(), b.size(), capacity, options.truncation);
   builder.add(a, keep_a, 0);
   builder.add(b, keep_b, 1);
   return builder.take();
@@ -110,17 +110,17 @@ Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::st
 
 Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> words,
                       const EncodeOptions& options) {
-  const std::size_t room = room_of(options, 2);
-  Builder builder(tokenizer.vocabulary());
+  const std::size_t capacity = capacity_of(options, 2);
+  EncodingBuilder builder(tokenizer.vocabulary());
   Tokens all;
   Tokens one;
-  for (std::size_t i = 0; i < words.size() && all.size() < room; ++i) {
+  for (std::size_t i = 0; i < words.size() && all.size() < capacity; ++i) {
     tokenizer.tokenize(words[i], one);
     for (std::size_t k = 0; k < one.size(); ++k) {
       all.push_back(one.ids[k], one.spans[k], static_cast<std::uint32_t>(i));
     }
   }
-  builder.add(all, std::min(all.size(), room), 0);
+  builder.add(all, std::min(all.size(), capacity), 0);
   return builder.take();
 }
 

@@ -20,7 +20,7 @@ std::uint64_t word_at(const char* bytes, std::size_t size) noexcept {
 }  // namespace
 
 std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed) noexcept {
-  constexpr std::uint64_t kPrime = 0x100000001B3u;  // FNV's basis and prime for 64 bits.
+  constexpr std::uint64_t kPrime = 0x100000001B3u;  // FNV's 64-bit prime
   std::uint64_t hash = 0xCBF29CE484222325u ^ mix(seed);
   std::size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) hash = (hash ^ word_at(bytes.data() + at, 8)) * kPrime;

@@ -12,9 +12,9 @@ void fail_at_line(const std::string& source, std::size_t number, const std::stri
 }
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 40;
-  std::size_t size = std::min(text.size(), kLongest);
-  // Not within a character.
+  constexpr std::size_t kMaxBytes = 40;
+  std::size_t size = std::min(text.size(), kMaxBytes);
+  // Not within a UTF-8 sequence.
   while (size < text.size() && size > 0 &&
          (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) {
     --size;

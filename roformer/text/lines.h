@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Text files of one entry a line, and what to say about a bad one.
+// Text files with one entry per line, and errors with the line number.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace rotary::roformer {
 
-/// Calls visit(line, number), numbers from 1, without the line's end, "\n" or "\r\n".
+/// Calls visit(line, number), counted from 1; lines come without "\n" or "\r\n".
 template <typename Visit>
 void for_each_line(std::string_view text, const Visit& visit) {
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -26,7 +26,7 @@ void for_each_line(std::string_view text, const Visit& visit) {
 [[noreturn]] void fail_at_line(const std::string& source, std::size_t number,
                                const std::string& message);
 
-/// In quotes, for messages: cut after 40 bytes, control characters as "?".
+/// In quotes, for error messages: at most 40 bytes, control characters as "?".
 std::string in_quotes(std::string_view text);
 
 }  // namespace rotary::roformer

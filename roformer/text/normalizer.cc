@@ -13,17 +13,17 @@
 namespace rotary::roformer {
 namespace {
 
-struct Pending {
+struct CombiningCharacter {
   char32_t value;
   std::uint32_t at;
   int combining_class;
   bool mark;
 };
 
-/// Puts characters in canonical order as they come, and drops non-spacing marks.
-class Stripper {
+/// Decomposes characters canonically (NFD) and removes non-spacing marks.
+class AccentStripper {
  public:
-  explicit Stripper(NormalizedText& out) : out_(out) {}
+  explicit AccentStripper(NormalizedText& out) : out_(out) {}
 
   void add(char32_t c, std::uint32_t at) {
     // A decomposition has at most 4 characters (Unicode's stability policy).
@@ -38,11 +38,11 @@ class Stripper {
     }
   }
 
-  /// The run of combining characters has ended.
+  /// Ends a run of combining characters.
   void flush() {
     if (run_.empty()) return;
-    std::ranges::stable_sort(run_, {}, &Pending::combining_class);
-    for (const Pending& next : run_) {
+    std::ranges::stable_sort(run_, {}, &CombiningCharacter::combining_class);
+    for (const CombiningCharacter& next : run_) {
       if (!next.mark) out_.push_back(next.value, next.at);
     }
     run_.clear();
@@ -61,10 +61,10 @@ class Stripper {
   }
 
   NormalizedText& out_;
-  std::vector<Pending> run_;
+  std::vector<CombiningCharacter> run_;
 };
 
-/// Upper-case letters with more than one character as their lower case: there is just one.
+/// The only upper-case letter whose lower case has more than one character.
 constexpr char32_t kCapitalIWithDot = 0x130;
 
 void lower(NormalizedText& out, std::size_t first) {
@@ -77,7 +77,7 @@ void lower(NormalizedText& out, std::size_t first) {
       const auto after = static_cast<std::ptrdiff_t>(++i);
       out.text.insert(i, 1, 0x307);
       out.begin.insert(out.begin.begin() + after, out.begin[i - 1]);
-    } else if (c < 0x2E80 || c > 0x9FFF) {  // Between them are scripts without case.
+    } else if (c < 0x2E80 || c > 0x9FFF) {  // scripts between them have no case
       c = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
     }
   }
@@ -95,10 +95,10 @@ void NormalizedText::push_back(char32_t c, std::uint32_t at) {
   begin.push_back(at);
 }
 
-void normalize(std::string_view original, std::uint32_t base, const Normalization& how,
+void normalize(std::string_view original, std::uint32_t base, const Normalization& options,
                NormalizedText& out) {
   const std::size_t first = out.text.size();
-  Stripper stripper(out);
+  AccentStripper stripper(out);
   for (std::size_t i = 0; i < original.size();) {
     const CodePoint c = decode_at(original, i);
     const std::uint32_t at = base + static_cast<std::uint32_t>(i);
@@ -115,14 +115,14 @@ void normalize(std::string_view original, std::uint32_t base, const Normalizatio
     } else if (is_whitespace(c.value)) {
       stripper.flush();
       out.push_back(U' ', at);
-    } else if (how.accents == Accents::kStrip) {
+    } else if (options.accents == Accents::kStrip) {
       stripper.add(c.value, at);
     } else {
       out.push_back(c.value, at);
     }
   }
   stripper.flush();
-  if (how.letter_case == LetterCase::kLower) lower(out, first);
+  if (options.letter_case == LetterCase::kLower) lower(out, first);
 }
 
 }  // namespace rotary::roformer

@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The cleaning that every text goes through before it is cut: BERT's.
+// BERT's text normalisation, applied before tokenisation.
 //
-//   NUL, U+FFFD, controls, formats and private characters are dropped; white space becomes ' ';
+//   NUL, U+FFFD, control, format and private-use characters are removed; white space becomes ' ';
 //   canonical decomposition (NFD) without the non-spacing marks: "é" -> "e";  lower case.
 //
-// Categories and case are those of the Unicode version of utf8proc; what `tokenizers` has differs
-// in a few hundred rare code points, because it carries tables of several versions.
+// Categories and case follow the Unicode version of utf8proc. Hugging Face's `tokenizers` mixes
+// tables of several versions and differs in a few hundred rare code points.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,15 @@ struct Normalization {
 
 struct NormalizedText {
   std::u32string text;
-  /// Byte of the original at which the character that text[i] comes from begins.
+  /// Byte offset in the original of the character that text[i] comes from.
   std::vector<std::uint32_t> begin;
 
   void clear() noexcept;
   void push_back(char32_t c, std::uint32_t at);
 };
 
-/// Appends to `out`; `base` is added to every place. The caller keeps base + size below 4 GiB.
-void normalize(std::string_view original, std::uint32_t base, const Normalization& how,
+/// Appends to `out`; `base` is added to every offset. base + size must be below 4 GiB.
+void normalize(std::string_view original, std::uint32_t base, const Normalization& options,
                NormalizedText& out);
 
 }  // namespace rotary::roformer

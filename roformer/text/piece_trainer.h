@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// WordPiece's training.
+// Training of WordPiece vocabularies.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,10 @@
 
 namespace rotary::roformer {
 
-/// Appends pieces to `tokens` until it holds `size`: first the characters of the words, then, one
-/// after the other, the pair of neighbouring pieces that is seen most often (of equal ones the pair
-/// that stands first among the pieces), joined. Nothing seen less than min_count times is taken.
-/// `words` are different from each other; their order decides nothing but the order of characters
-/// that are equally frequent.
+/// Appends pieces to `tokens` until it has `size`: first the characters of the words, then
+/// repeatedly the most frequent pair of adjacent pieces, merged (of equally frequent pairs the one
+/// with the lowest ids). Nothing that occurs less than min_count times is added. `words` are
+/// distinct; the result does not depend on their order, except for equally frequent characters.
 void train_pieces(const std::vector<std::pair<std::string, std::uint64_t>>& words,
                   std::uint64_t min_count, std::size_t size, std::vector<std::string>& tokens);
 

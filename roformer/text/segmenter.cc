@@ -21,15 +21,15 @@ bool is_letter_or_digit(char32_t c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Characters that words may be made of; every other one stands alone. jieba's re_han_default.
+/// Characters of words (jieba's re_han_default); every other character is a word by itself.
 bool is_word_character(char32_t c) noexcept {
   if (c >= 0x4E00) return c <= 0x9FD5;
   return is_letter_or_digit(c) || c == '+' || c == '#' || c == '&' || c == '.' || c == '_' ||
          c == '%' || c == '-';
 }
 
-/// The best way to cut the text from one place on.
-struct Route {
+/// The best segmentation of the text from one position on.
+struct BestSuffix {
   double score = 0;
   std::size_t next = 0;
 };
@@ -63,11 +63,12 @@ Segmenter Segmenter::parse(std::string_view dictionary, const std::string& sourc
     }
     fail_at_line(source, number, "expected \"word frequency [tag]\", got " + in_quotes(line));
   });
-  if (made.num_words_ == 0) throw IoError(source, IoError::kNoOffset, "a dictionary without words");
+  if (made.num_words_ == 0)
+    throw IoError(source, IoError::kNoOffset, "the dictionary has no words");
 
   made.fingerprint_ = hash_bytes(dictionary);
   const double log_total = std::log(total);
-  made.score_of_unknown_ = 0.0 - log_total;
+  made.unknown_score_ = 0.0 - log_total;
   made.score_.reserve(frequency.size());
   for (const std::uint64_t count : frequency) {
     made.score_.push_back(count > 0 ? std::log(static_cast<double>(count)) - log_total : kNoWord);
@@ -75,27 +76,28 @@ Segmenter Segmenter::parse(std::string_view dictionary, const std::string& sourc
   return made;
 }
 
-void Segmenter::cut_block(std::u32string_view text, std::size_t first, std::size_t last,
-                          std::vector<std::uint32_t>& ends) const {
-  // From the right: route[i] is the best way from first + i on. Of equal ones, the longer word.
-  std::vector<Route> route(last - first + 1);
+void Segmenter::segment_block(std::u32string_view text, std::size_t first, std::size_t last,
+                              std::vector<std::uint32_t>& ends) const {
+  // Dynamic programming from the right: best[i] is for the text from first + i on. Ties go to the
+  // longer word.
+  std::vector<BestSuffix> best(last - first + 1);
   for (std::size_t from = last; from-- > first;) {
-    Route best{kNoWord, from + 1};
+    BestSuffix candidate{kNoWord, from + 1};
     std::uint32_t node = Trie::kRoot;
     for (std::size_t to = from; to < last; ++to) {
       node = trie_.child(node, text[to]);
       if (node == Trie::kNone) break;
       if (score_[node] == kNoWord) continue;
-      const double score = score_[node] + route[to + 1 - first].score;
-      if (score >= best.score) best = {score, to + 1};
+      const double score = score_[node] + best[to + 1 - first].score;
+      if (score >= candidate.score) candidate = {score, to + 1};
     }
-    if (best.score == kNoWord) best.score = score_of_unknown_ + route[from + 1 - first].score;
-    route[from - first] = best;
+    if (candidate.score == kNoWord) candidate.score = unknown_score_ + best[from + 1 - first].score;
+    best[from - first] = candidate;
   }
 
   bool joining = false;
   for (std::size_t from = first; from < last;) {
-    const std::size_t to = route[from - first].next;
+    const std::size_t to = best[from - first].next;
     const bool single = to == from + 1 && is_letter_or_digit(text[from]);
     if (joining && single) {
       ends.back() = static_cast<std::uint32_t>(to);
@@ -113,7 +115,7 @@ void Segmenter::cut(std::u32string_view text, std::vector<std::uint32_t>& ends) 
     std::size_t end = i;
     while (end < text.size() && is_word_character(text[end])) ++end;
     if (end > i) {
-      cut_block(text, i, end, ends);
+      segment_block(text, i, end, ends);
     } else {
       const bool line_end = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
       end = i + (line_end ? 2 : 1);

@@ -12,7 +12,7 @@
 namespace rotary::roformer {
 namespace {
 
-/// The special token that stands at text[at], or none.
+/// The special token at text[at]; empty if there is none.
 std::string_view special_at(std::string_view text, std::size_t at) noexcept {
   for (const std::string_view token : special_tokens()) {
     if (text.substr(at).starts_with(token)) return token;

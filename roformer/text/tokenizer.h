@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Text to token numbers and back.
+/// Tokenizers: text to token ids and back.
 ///
 ///   namespace rf = rotary::roformer;
 ///   const auto tokenizer = rf::load_tokenizer({.kind = rf::TokenizerKind::kRoFormer,
@@ -10,10 +10,10 @@
 ///   const rf::Encoding input = rf::encode(*tokenizer, "今天天气非常好。", {.max_length = 512});
 ///   tokenizer->decode(input.ids);        // "今天天气非常好。"
 ///
-///   kRoFormer    words of jieba that the vocabulary has, the others in BERT's way: the ids of
+///   kRoFormer    jieba's words where the vocabulary has them, else like kBert: the ids of
 ///                transformers' RoFormerTokenizer
 ///   kBert        spaces, punctuation, each Han character, then WordPiece: BertTokenizer
-///   kCharacter   each code point as it stands; "<0x0A>" in the vocabulary is the line feed
+///   kCharacter   each code point; "<0x0A>" in the vocabulary is the line feed
 ///   kByte        [PAD] [UNK] [CLS] [SEP] [MASK], then the 256 bytes; needs no file
 #pragma once
 
@@ -34,21 +34,21 @@ namespace rotary::roformer {
 class Segmenter;
 
 enum class TokenizerKind : std::uint8_t { kRoFormer, kBert, kCharacter, kByte };
-/// What "[MASK]" in a text is: the mask, or a bracket, a word and a bracket.
+/// Whether "[MASK]" and the like in a text are special tokens (kRecognize) or ordinary text.
 enum class SpecialText : std::uint8_t { kRecognize, kPlain };
 
 struct TokenizerOptions {
   TokenizerKind kind = TokenizerKind::kRoFormer;
   std::filesystem::path vocabulary{};
-  /// Of the segmenter. kRoFormer needs it; with kBert it may be given, and says which tokens form a
-  /// word where whole words are masked.
+  /// The segmenter's dictionary. Required for kRoFormer; optional for kBert, where it defines the
+  /// words for whole-word masking.
   std::filesystem::path dictionary{};
-  /// Of kRoFormer and kBert; the other two change nothing.
+  /// For kRoFormer and kBert; the other two do not normalise.
   Normalization normalization{};
   SpecialText special_text = SpecialText::kRecognize;
 };
 
-/// Bytes [begin, end) of the original text; 0, 0 for tokens that come from none.
+/// Bytes [begin, end) of the original text; {0, 0} for special tokens that are not in the text.
 struct TextSpan {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -56,11 +56,11 @@ struct TextSpan {
   friend bool operator==(const TextSpan&, const TextSpan&) = default;
 };
 
-/// The tokens of one text, without [CLS] and [SEP]. All three are of one length.
+/// The tokens of one text, without [CLS] and [SEP]. All vectors have the same length.
 struct Tokens {
   std::vector<std::int32_t> ids{};
   std::vector<TextSpan> spans{};
-  /// Number of the word that the token is a part of: 0 at first, never falling.
+  /// Index of the token's word: begins at 0, never decreases.
   std::vector<std::uint32_t> words{};
 
   void clear() noexcept;
@@ -68,30 +68,31 @@ struct Tokens {
   std::size_t size() const noexcept { return ids.size(); }
 };
 
-/// Immutable: any number of threads may use one.
+/// Immutable and thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  /// Replaces `out`, whose memory is used again. Bytes that are not UTF-8 are dropped (kCharacter:
-  /// unknown). Throws std::invalid_argument for a text of 4 GiB or more.
+  /// Replaces `out`, reusing its memory. Invalid UTF-8 is dropped (kCharacter: unknown token).
+  /// Throws std::invalid_argument for a text of 4 GiB or more.
   void tokenize(std::string_view text, Tokens& out) const;
   Tokens tokenize(std::string_view text) const;
 
-  /// The text that the tokens stand for, without special ones. Exact for kCharacter and kByte; for
-  /// the others what normalisation took away is lost, and spaces are put where they are usual.
-  /// Throws std::invalid_argument for a number out of range.
+  /// The text of the tokens, without special ones. Exact for kCharacter and kByte; for the others
+  /// normalisation is not undone, and spaces are inserted by rule. Throws std::invalid_argument for
+  /// an id out of range.
   std::string decode(std::span<const std::int32_t> ids) const;
 
   const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
-  /// Equal for tokenisers that give equal ids.
+  /// Equal for tokenizers that give equal ids.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  protected:
   Tokenizer(Vocabulary vocabulary, SpecialText special_text, std::uint64_t fingerprint);
-  /// Appends the tokens of a part of the text that begins at byte `base`, words from next_word on.
+  /// Appends the tokens of a part of the text that begins at byte `base`; its first word is
+  /// next_word.
   virtual void append(std::string_view part, std::uint32_t base, std::uint32_t next_word,
                       Tokens& out) const = 0;
   /// Appends the text of tokens that are not special.
@@ -103,10 +104,10 @@ class Tokenizer {
   std::uint64_t fingerprint_;
 };
 
-/// Reads the files. Throws IoError (path, line, rule), std::invalid_argument for a missing path.
+/// Reads the files. Throws IoError with path and line, std::invalid_argument if a path is missing.
 std::unique_ptr<const Tokenizer> load_tokenizer(const TokenizerOptions& options);
 
-/// From parts already read; the options' paths are not used. The segmenter is needed for kRoFormer.
+/// From loaded parts; the paths of the options are not used. kRoFormer requires a segmenter.
 std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                 Vocabulary vocabulary,
                                                 std::shared_ptr<const Segmenter> segmenter = {});
@@ -114,22 +115,22 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerOptions& options,
 /// The 261 tokens of kByte.
 Vocabulary byte_vocabulary();
 
-/// Which side gives way when a text or a pair is too long; always at its end.
+/// Which text of a pair is truncated, always at its end.
 enum class Truncation : std::uint8_t { kLongestFirst, kFirst, kSecond };
 
 struct EncodeOptions {
-  /// Tokens with [CLS] and [SEP]; 0: no limit.
+  /// Maximum number of tokens, including [CLS] and [SEP]; 0: no limit.
   std::size_t max_length = 0;
   Truncation truncation = Truncation::kLongestFirst;
 };
 
-/// What a model reads. All are of one length.
+/// The input of a model. All vectors have the same length.
 ///   [CLS] A [SEP]            types 0
 ///   [CLS] A [SEP] B [SEP]    types 0, from B on 1
 struct Encoding {
   std::vector<std::int32_t> ids{};
   std::vector<std::int32_t> types{};
-  /// In A where the type is 0, in B where it is 1.
+  /// In text A for type 0, in text B for type 1.
   std::vector<TextSpan> spans{};
   /// Words of A, then those of B; kNoWord for [CLS] and [SEP].
   std::vector<std::uint32_t> words{};
@@ -137,14 +138,14 @@ struct Encoding {
   static constexpr std::uint32_t kNoWord = 0xFFFFFFFF;
 };
 
-/// Throws IoError if the vocabulary lacks [CLS] or [SEP], std::invalid_argument if the limit leaves
-/// no room for them, or if one side alone cannot give way enough.
+/// Throws IoError if the vocabulary lacks [CLS] or [SEP], std::invalid_argument if max_length is
+/// too small for them, or if truncating one side alone is not enough.
 Encoding encode(const Tokenizer& tokenizer, std::string_view text,
                 const EncodeOptions& options = {});
 Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::string_view second,
                      const EncodeOptions& options = {});
-/// A text that is cut into words already: each is tokenised by itself, `words` are numbers in the
-/// list, and spans are of the word. A word may have no token.
+/// Pre-segmented text: every word is tokenised separately. `words` are indices into the list, spans
+/// are within the word. A word may have no token.
 Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> words,
                       const EncodeOptions& options = {});
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The four kinds of tokeniser.
+// The four kinds of tokenizer.
 #include <array>
 #include <stdexcept>
 #include <unordered_map>
@@ -17,7 +17,7 @@
 namespace rotary::roformer {
 namespace {
 
-/// Scripts that are written without spaces, and their punctuation.
+/// Scripts written without spaces, and their punctuation.
 bool is_wide(char32_t c) noexcept {
   return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xF900 && c <= 0xFAFF) ||
          (c >= 0xFF00 && c <= 0xFFEF) || (c >= 0x20000 && c <= 0x3FFFF);
@@ -30,7 +30,7 @@ char32_t last_of(std::string_view text) noexcept {
   return decode_at(text, at).value;
 }
 
-bool wants_space(char32_t left, char32_t right) noexcept {
+bool needs_space(char32_t left, char32_t right) noexcept {
   constexpr std::u32string_view kNoneBefore = U".,!?;:%)]}…";
   constexpr std::u32string_view kNoneAfter = U"([{";
   return !is_wide(left) && !is_wide(right) &&
@@ -38,7 +38,7 @@ bool wants_space(char32_t left, char32_t right) noexcept {
          kNoneAfter.find(left) == std::u32string_view::npos;
 }
 
-/// What kRoFormer and kBert share: normalisation, WordPiece, the way back.
+/// Shared by kRoFormer and kBert: normalisation, WordPiece, decoding.
 class PieceTokenizer : public Tokenizer {
  public:
   PieceTokenizer(const TokenizerOptions& options, Vocabulary vocabulary,
@@ -73,7 +73,7 @@ class PieceTokenizer : public Tokenizer {
       out.append(token.substr(2));
       return;
     }
-    if (!out.empty() && wants_space(last_of(out), decode_at(token, 0).value)) out += ' ';
+    if (!out.empty() && needs_space(last_of(out), decode_at(token, 0).value)) out += ' ';
     out.append(token);
   }
 
@@ -112,7 +112,7 @@ class RoFormerTokenizer final : public PieceTokenizer {
       if (const std::int32_t id = pieces().whole(word); id != kNoToken) {
         out.push_back(id, span_of(text, part, base, first, last), next_word);
       } else {
-        // Han characters stand alone; what is between them is one WordPiece word, punctuation too.
+        // Each Han character is a word of WordPiece; so is the text between them, with punctuation.
         for (std::size_t i = first; i < last;) {
           std::size_t end = i + 1;
           if (!is_han(text.text[i])) {
@@ -150,10 +150,10 @@ class BertTokenizer final : public PieceTokenizer {
     for (std::size_t i = 0; i < text.text.size();) {
       const char32_t c = text.text[i];
       std::size_t end = i + 1;
-      if (!stands_alone(c)) {
-        while (end < text.text.size() && !stands_alone(text.text[end])) ++end;
+      if (!is_separate(c)) {
+        while (end < text.text.size() && !is_separate(text.text[end])) ++end;
       }
-      // A word ends with each of the parts that are cut here, or where the segmenter ends one.
+      // A word ends at each split made here, or where the segmenter ends one.
       bool new_word = ends.empty();
       while (segment < ends.size() && ends[segment] <= i) {
         ++segment;
@@ -169,13 +169,13 @@ class BertTokenizer final : public PieceTokenizer {
     }
   }
 
-  static bool stands_alone(char32_t c) noexcept {
+  static bool is_separate(char32_t c) noexcept {
     return is_whitespace(c) || is_punctuation(c) || is_han(c);
   }
 };
 
-/// Whether a word for masking ends between two characters that are tokens of their own.
-bool parts_words(char32_t left, char32_t right) noexcept {
+/// Whether a word (for masking) ends between two characters.
+bool is_word_boundary(char32_t left, char32_t right) noexcept {
   const auto alone = [](char32_t c) { return is_whitespace(c) || is_punctuation(c) || is_han(c); };
   return alone(left) || alone(right);
 }
@@ -196,7 +196,7 @@ class CharacterTokenizer final : public Tokenizer {
   }
 
  private:
-  /// The character that a token stands for; U+FFFD for tokens of more than one.
+  /// The character of a token; U+FFFD for tokens of several characters.
   static char32_t character_of(std::string_view token) noexcept {
     if (token.size() == 6 && token.starts_with("<0x") && token.ends_with(">")) {
       const auto digit = [](char c) { return c >= 'A' ? c - 'A' + 10 : c - '0'; };
@@ -211,7 +211,7 @@ class CharacterTokenizer final : public Tokenizer {
     char32_t before = 0;
     for (std::size_t at = 0; at < part.size();) {
       const CodePoint c = decode_at(part, at);
-      if (at > 0 && parts_words(before, c.value)) ++next_word;
+      if (at > 0 && is_word_boundary(before, c.value)) ++next_word;
       const auto found = ids_.find(c.value);
       const std::uint32_t begin = base + static_cast<std::uint32_t>(at);
       out.push_back(found != ids_.end() ? found->second : unknown_, {begin, begin + c.size},
@@ -235,7 +235,7 @@ class CharacterTokenizer final : public Tokenizer {
   std::int32_t unknown_;
 };
 
-/// Where the bytes begin among the tokens of kByte.
+/// The id of byte 0 in the vocabulary of kByte.
 constexpr std::int32_t kFirstByte = 5;
 
 class ByteTokenizer final : public Tokenizer {
@@ -249,9 +249,10 @@ class ByteTokenizer final : public Tokenizer {
               Tokens& out) const final {
     for (std::size_t at = 0; at < part.size(); ++at) {
       const auto byte = static_cast<unsigned char>(part[at]);
-      // Bytes of other scripts are parts of a word.
+      // Bytes of non-ASCII characters belong to a word.
       const auto letter = [](unsigned char b) { return b < 0x80 ? char32_t{b} : U'a'; };
-      if (at > 0 && parts_words(letter(static_cast<unsigned char>(part[at - 1])), letter(byte))) {
+      if (at > 0 &&
+          is_word_boundary(letter(static_cast<unsigned char>(part[at - 1])), letter(byte))) {
         ++next_word;
       }
       const std::uint32_t begin = base + static_cast<std::uint32_t>(at);

@@ -21,7 +21,7 @@ std::uint32_t Trie::insert(std::u32string_view word) {
       } else {
         if (2 * std::size_t{num_nodes_} > edges_.size()) grow();
         const std::uint64_t key = (std::uint64_t{node} + 1) << 21 | c;
-        edges_[place(key)] = {key, next};
+        edges_[find_slot(key)] = {key, next};
       }
     }
     node = next;
@@ -42,7 +42,7 @@ void Trie::grow() {
   std::vector<Edge> old(edges_.size() * 2);
   std::swap(old, edges_);
   for (const Edge& edge : old) {
-    if (edge.key != 0) edges_[place(edge.key)] = edge;
+    if (edge.key != 0) edges_[find_slot(edge.key)] = edge;
   }
 }
 

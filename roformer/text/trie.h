@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Words as paths of code points. Built once, then read by any number of threads.
+// A trie over code points. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -11,41 +11,41 @@
 
 namespace rotary::roformer {
 
-/// Nodes are numbered from 0, the root, in the order in which they were made; what a node means is
-/// kept by the owner, in arrays of num_nodes() elements.
+/// Nodes are numbered in order of insertion; 0 is the root. The owner keeps the values of nodes in
+/// arrays of num_nodes() elements.
 class Trie {
  public:
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
   Trie();
-  /// The node of the word, made where it is missing.
+  /// The node of the word, inserted if missing.
   std::uint32_t insert(std::u32string_view word);
   /// The node of the word, or kNone.
   std::uint32_t find(std::u32string_view word) const noexcept;
-  /// One step down, or kNone.
+  /// The child by that character, or kNone.
   std::uint32_t child(std::uint32_t node, char32_t c) const noexcept;
 
   std::size_t num_nodes() const noexcept { return num_nodes_; }
 
  private:
-  /// One edge; the key holds node and code point, and 0 is a free place.
+  /// An edge; the key combines node and code point, 0 is an empty slot.
   struct Edge {
     std::uint64_t key = 0;
     std::uint32_t child = 0;
   };
 
-  std::size_t place(std::uint64_t key) const noexcept;
+  std::size_t find_slot(std::uint64_t key) const noexcept;
   void grow();
 
-  /// Children of the root below U+10000: most steps begin there.
+  /// Children of the root below U+10000, the most frequent lookups.
   std::vector<std::uint32_t> first_;
-  /// All other edges: open addressing, at most half full, a power of two.
+  /// All other edges: a hash table with open addressing, at most half full, a power of two in size.
   std::vector<Edge> edges_;
   std::uint32_t num_nodes_ = 1;
 };
 
-inline std::size_t Trie::place(std::uint64_t key) const noexcept {
+inline std::size_t Trie::find_slot(std::uint64_t key) const noexcept {
   const std::size_t mask = edges_.size() - 1;
   // The multiplier of Knuth's multiplicative hashing, 2^64 / golden ratio.
   std::size_t at = static_cast<std::size_t>(key * 0x9E3779B97F4A7C15u >> 32) & mask;
@@ -55,7 +55,7 @@ inline std::size_t Trie::place(std::uint64_t key) const noexcept {
 
 inline std::uint32_t Trie::child(std::uint32_t node, char32_t c) const noexcept {
   if (node == kRoot && c < first_.size()) return first_[c];
-  const Edge& edge = edges_[place((std::uint64_t{node} + 1) << 21 | c)];
+  const Edge& edge = edges_[find_slot((std::uint64_t{node} + 1) << 21 | c)];
   return edge.key != 0 ? edge.child : kNone;
 }
 

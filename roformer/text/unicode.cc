@@ -29,8 +29,8 @@ CodePoint decode_at(std::string_view text, std::size_t at) noexcept {
     if ((byte(i) & 0xC0) != 0x80) return {kReplacement, 1};
     value = value << 6 | (byte(i) & 0x3Fu);
   }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (value < kLeast[size] || value > 0x10FFFF || between(value, 0xD800, 0xDFFF)) {
+  constexpr char32_t kMinValue[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (value < kMinValue[size] || value > 0x10FFFF || between(value, 0xD800, 0xDFFF)) {
     return {kReplacement, 1};
   }
   return {value, size};

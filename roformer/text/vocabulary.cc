@@ -47,9 +47,9 @@ Vocabulary Vocabulary::parse(std::string_view lines, const std::string& source) 
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::string source)
     : source_(std::move(source)), tokens_(std::move(tokens)) {
-  if (tokens_.empty()) throw IoError(source_, IoError::kNoOffset, "a vocabulary without tokens");
+  if (tokens_.empty()) throw IoError(source_, IoError::kNoOffset, "the vocabulary has no tokens");
   if (tokens_.size() > std::numeric_limits<std::int32_t>::max()) {
-    throw IoError(source_, IoError::kNoOffset, "more tokens than 32-bit numbers");
+    throw IoError(source_, IoError::kNoOffset, "the vocabulary has more than 2^31 - 1 tokens");
   }
   ids_.reserve(tokens_.size());
   for (std::size_t i = 0; i < tokens_.size(); ++i) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tokens and their numbers: a vocab.txt, one token a line, the first is 0.
+/// Tokens and their ids: a vocab.txt with one token per line, ids from 0.
 ///
 ///   const auto vocabulary = rotary::roformer::Vocabulary::load("vocab.txt");
 ///   vocabulary.id("[MASK]");      // 103, or kNoToken
@@ -20,7 +20,7 @@ namespace rotary::roformer {
 
 inline constexpr std::int32_t kNoToken = -1;
 
-/// Numbers of the tokens that stand for no text; kNoToken where the vocabulary has none.
+/// Ids of the special tokens; kNoToken for those that the vocabulary lacks.
 struct SpecialIds {
   std::int32_t pad = kNoToken;
   std::int32_t unknown = kNoToken;
@@ -32,13 +32,14 @@ struct SpecialIds {
 /// [PAD] [UNK] [CLS] [SEP] [MASK], in the order of SpecialIds.
 std::span<const std::string_view> special_tokens() noexcept;
 
-/// Immutable; any number of threads may read one.
+/// Immutable and thread-safe.
 class Vocabulary {
  public:
-  /// Throws IoError with path and line: no such file, not UTF-8, an empty line, a token twice.
+  /// Throws IoError with path and line: no such file, invalid UTF-8, an empty line, a repeated
+  /// token.
   static Vocabulary load(const std::filesystem::path& path);
   static Vocabulary parse(std::string_view lines, const std::string& source);
-  /// `source` names the vocabulary in errors, which count tokens from 1.
+  /// `source` is the name in errors, whose line numbers begin at 1.
   explicit Vocabulary(std::vector<std::string> tokens, std::string source = "vocabulary");
 
   Vocabulary(Vocabulary&&) = default;
@@ -48,18 +49,18 @@ class Vocabulary {
   Vocabulary& operator=(const Vocabulary&) = delete;
 
   std::int32_t size() const noexcept { return static_cast<std::int32_t>(tokens_.size()); }
-  /// kNoToken where there is none.
+  /// kNoToken if the vocabulary lacks it.
   std::int32_t id(std::string_view token) const noexcept;
-  /// Throws std::invalid_argument for a number out of range.
+  /// Throws std::invalid_argument for an id out of range.
   const std::string& token(std::int32_t id) const;
   const SpecialIds& special() const noexcept { return special_; }
   bool is_special(std::int32_t id) const noexcept;
-  /// Where it was read from.
+  /// The file, or the name given.
   const std::string& source() const noexcept { return source_; }
-  /// Equal for equal tokens in equal order.
+  /// Equal for the same tokens in the same order.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
-  /// Writes what load() reads. The file appears under its name only when it is complete.
+  /// Writes a file for load(), atomically.
   void save(const std::filesystem::path& path) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using Counted = std::vector<std::pair<std::string, std::uint64_t>>;
 
-/// The most frequent first; equal ones by their bytes.
+/// Sorted by descending count, then by bytes.
 Counted by_count(const Counts& counts, std::uint64_t min_count) {
   Counted out;
   for (const auto& [text, count] : counts) {
@@ -28,7 +28,7 @@ Counted by_count(const Counts& counts, std::uint64_t min_count) {
   return out;
 }
 
-bool stands_alone(char32_t c) noexcept { return is_punctuation(c) || is_han(c); }
+bool is_separate(char32_t c) noexcept { return is_punctuation(c) || is_han(c); }
 
 std::string character_token(char32_t c) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -38,9 +38,9 @@ std::string character_token(char32_t c) {
   return out;
 }
 
-/// The tokens that spell a word where it is not one itself: characters, and "##" pieces of one for
-/// those that continue a word.
-Counts spelling_of(const Counts& words) {
+/// The single-character tokens of words that are not tokens themselves: characters, and "##"
+/// characters that continue a word.
+Counts character_counts(const Counts& words) {
   Counts out;
   std::string token;
   for (const auto& [word, count] : words) {
@@ -73,8 +73,8 @@ void Counts::merge(const Counts& other) {
 }
 
 void Counts::prune(std::size_t limit) {
-  for (std::uint64_t least = 2; counts_.size() > limit; ++least) {
-    std::erase_if(counts_, [&](const auto& entry) { return entry.second < least; });
+  for (std::uint64_t min_count = 2; counts_.size() > limit; ++min_count) {
+    std::erase_if(counts_, [&](const auto& entry) { return entry.second < min_count; });
   }
 }
 
@@ -109,7 +109,7 @@ void VocabularyBuilder::count(std::string_view text, Counts& counts) const {
   } else {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const bool last = i + 1 == all.size();
-      if (last || stands_alone(all[i]) || stands_alone(all[i + 1]) ||
+      if (last || is_separate(all[i]) || is_separate(all[i + 1]) ||
           is_whitespace(all[i]) != is_whitespace(all[i + 1])) {
         ends.push_back(static_cast<std::uint32_t>(i + 1));
       }
@@ -126,7 +126,7 @@ void VocabularyBuilder::count(std::string_view text, Counts& counts) const {
   }
 }
 
-void VocabularyBuilder::absorb(const Counts& counts) {
+void VocabularyBuilder::merge(const Counts& counts) {
   counts_.merge(counts);
   counts_.prune(options_.max_words);
 }
@@ -149,10 +149,10 @@ Vocabulary VocabularyBuilder::build() const {
   if (options_.kind == VocabularyKind::kCharacters) {
     add(by_count(counts_, options_.min_count));
   } else {
-    const Counts spelling = spelling_of(counts_);
-    add(by_count(spelling, options_.min_count));
+    const Counts characters = character_counts(counts_);
+    add(by_count(characters, options_.min_count));
     Counted words = by_count(counts_, options_.min_count);
-    std::erase_if(words, [&](const auto& word) { return spelling.contains(word.first); });
+    std::erase_if(words, [&](const auto& word) { return characters.contains(word.first); });
     add(words);
   }
   return Vocabulary(std::move(tokens), "built vocabulary");

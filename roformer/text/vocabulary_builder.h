@@ -1,19 +1,18 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A vocabulary from a corpus. The same corpus gives the same vocabulary, however it is divided
-/// among threads.
+/// Builds a vocabulary from a corpus. The result does not depend on the distribution among threads.
 ///
 ///   namespace rf = rotary::roformer;
 ///   rf::VocabularyBuilder builder({.kind = rf::VocabularyKind::kPieces, .size = 30000});
 ///   rf::Counts counts;
-///   builder.count("a document", counts);      // from any thread, into counts of its own
-///   builder.absorb(counts);
+///   builder.count("a document", counts);      // from any thread, with separate counts
+///   builder.merge(counts);
 ///   builder.build().save("vocab.txt");
 ///
-///   kCharacters   code points as they stand, for kCharacter
-///   kWords        words of the segmenter, and the characters to spell all others, for kRoFormer
-///   kPieces       WordPiece: the most frequent pair of neighbours becomes a piece, again and again
+///   kCharacters   code points, for kCharacter
+///   kWords        words of the segmenter, and characters for all other words, for kRoFormer
+///   kPieces       WordPiece: repeatedly merges the most frequent pair of adjacent pieces
 #pragma once
 
 #include <cstddef>
@@ -30,13 +29,13 @@
 
 namespace rotary::roformer {
 
-/// How often each string was seen.
+/// Counts of strings.
 class Counts {
  public:
   void add(std::string_view text, std::uint64_t count = 1);
-  /// Adds all of `other`.
+  /// Adds the counts of `other`.
   void merge(const Counts& other);
-  /// Drops the rarest until at most that many are left.
+  /// Removes the rarest strings until at most `limit` are left.
   void prune(std::size_t limit);
   bool contains(std::string_view text) const { return counts_.contains(text); }
   void clear() noexcept { counts_.clear(); }
@@ -59,28 +58,28 @@ enum class VocabularyKind : std::uint8_t { kCharacters, kWords, kPieces };
 
 struct VocabularyOptions {
   VocabularyKind kind = VocabularyKind::kPieces;
-  /// Tokens at most, the five special ones with them.
+  /// Maximum number of tokens, including the five special ones.
   std::int32_t size = 30000;
-  /// What is seen less often is left out.
+  /// Strings with a lower count are not added.
   std::uint64_t min_count = 2;
-  /// Of kWords and kPieces.
+  /// For kWords and kPieces.
   Normalization normalization{};
-  /// Different words kept in memory, about 100 bytes each. Beyond, the rarest are forgotten, and
-  /// counts become approximate.
+  /// Distinct words kept in memory, about 100 bytes each. Beyond that the rarest are dropped and
+  /// counts are approximate.
   std::size_t max_words = 20'000'000;
 };
 
 class VocabularyBuilder {
  public:
-  /// The segmenter is needed for kWords. Throws std::invalid_argument without it, and for a size
-  /// that holds no more than the special tokens.
+  /// kWords requires a segmenter. Throws std::invalid_argument without it, and for a size that
+  /// leaves only the special tokens.
   explicit VocabularyBuilder(const VocabularyOptions& options,
                              std::shared_ptr<const Segmenter> segmenter = {});
 
-  /// Adds what is counted in a text to `counts`.
+  /// Counts the strings of a text.
   void count(std::string_view text, Counts& counts) const;
-  /// Takes over what was counted. For equal vocabularies beyond max_words, in equal order.
-  void absorb(const Counts& counts);
+  /// Adds counts. Beyond max_words the result depends on the order of calls.
+  void merge(const Counts& counts);
   /// [PAD] [UNK] [CLS] [SEP] [MASK], then characters, words or pieces, the most frequent first.
   Vocabulary build() const;
 

@@ -10,13 +10,13 @@
 
 namespace rotary::roformer {
 
-void WordPiece::Spelling::add(std::u32string_view token, std::int32_t number) {
+void WordPiece::TokenTrie::add(std::u32string_view token, std::int32_t token_id) {
   const std::uint32_t node = trie.insert(token);
   id.resize(trie.num_nodes(), kNoToken);
-  id[node] = number;
+  id[node] = token_id;
 }
 
-Piece WordPiece::Spelling::longest(std::u32string_view text) const noexcept {
+Piece WordPiece::TokenTrie::longest(std::u32string_view text) const noexcept {
   Piece best{kNoToken, 0};
   std::uint32_t node = Trie::kRoot;
   for (std::uint32_t i = 0; i < text.size(); ++i) {
@@ -48,10 +48,10 @@ std::int32_t WordPiece::whole(std::u32string_view word) const noexcept {
 }
 
 void WordPiece::split(std::u32string_view word, std::vector<Piece>& pieces) const {
-  constexpr std::size_t kLongestWord = 100;
+  constexpr std::size_t kMaxWordLength = 100;
   pieces.clear();
   const auto size = static_cast<std::uint32_t>(word.size());
-  if (word.size() > kLongestWord) return pieces.push_back({unknown_, size});
+  if (word.size() > kMaxWordLength) return pieces.push_back({unknown_, size});
   for (std::u32string_view rest = word; !rest.empty();) {
     const Piece piece = (pieces.empty() ? first_ : next_).longest(rest);
     if (piece.size == 0) {

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// WordPiece: a word as the longest beginning that the vocabulary has, then the longest "##" piece
-// that continues it, and so on; the unknown token if that does not reach the end.
+// WordPiece tokenisation: greedy longest match from the left. The first piece is a token, later
+// ones are "##" pieces; a word that cannot be covered is the unknown token.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace rotary::roformer {
 
-/// A piece of a word: its token, and how many characters it covers.
+/// A piece of a word: its token id and its number of characters.
 struct Piece {
   std::int32_t id;
   std::uint32_t size;
@@ -22,28 +22,28 @@ struct Piece {
 
 class WordPiece {
  public:
-  /// Throws IoError, in the name of the vocabulary, if it has no [UNK].
+  /// Throws IoError if the vocabulary has no [UNK].
   explicit WordPiece(const Vocabulary& vocabulary);
 
-  /// The number of the whole word, or kNoToken.
+  /// The id of the whole word, or kNoToken.
   std::int32_t whole(std::u32string_view word) const noexcept;
-  /// Replaces `pieces`. The word is not empty; one of more than 100 characters is unknown, as in
+  /// Replaces `pieces`. The word must not be empty; more than 100 characters are unknown, as in
   /// BERT.
   void split(std::u32string_view word, std::vector<Piece>& pieces) const;
 
  private:
-  /// Tokens by the path that spells them.
-  struct Spelling {
+  /// Token ids by trie node.
+  struct TokenTrie {
     Trie trie;
     std::vector<std::int32_t> id;
 
-    void add(std::u32string_view token, std::int32_t number);
-    /// The longest token that `text` begins with; size 0 if there is none.
+    void add(std::u32string_view token, std::int32_t token_id);
+    /// The longest token that is a prefix of `text`; size 0 if there is none.
     Piece longest(std::u32string_view text) const noexcept;
   };
 
-  Spelling first_;
-  Spelling next_;
+  TokenTrie first_;
+  TokenTrie next_;
   std::int32_t unknown_;
 };
 

@@ -30,7 +30,8 @@ inline int open_to_append(const std::filesystem::path& path) {
   return descriptor;
 }
 
-/// In one call where the system allows it: a kill leaves whole pieces. Throws IoError.
+/// In one system call where possible, so that a killed process leaves whole records. Throws
+/// IoError.
 inline void append_whole(int descriptor, std::string_view bytes,
                          const std::filesystem::path& path) {
   while (!bytes.empty()) {

@@ -73,28 +73,28 @@ TrainState read_state(const fs::path& path) {
   }
 }
 
-TensorMap moments_by_name(const FlatParameters& parameters, const Moments& moments) {
+TensorMap moments_by_name(const ParameterStore& parameters, const Moments& moments) {
   TensorMap tensors;
-  for (const auto& part : parameters.parts()) {
-    tensors.emplace("first." + part.name, FlatParameters::view_of(part, moments.first));
-    tensors.emplace("second." + part.name, FlatParameters::view_of(part, moments.second));
+  for (const auto& segment : parameters.segments()) {
+    tensors.emplace("first." + segment.name, ParameterStore::view(segment, moments.first));
+    tensors.emplace("second." + segment.name, ParameterStore::view(segment, moments.second));
   }
   tensors.emplace("steps", moments.steps);
   return tensors;
 }
 
-void write_files(const fs::path& folder, const ModelImpl& model, const FlatParameters& parameters,
+void write_files(const fs::path& folder, const ModelImpl& model, const ParameterStore& parameters,
                  const Moments& moments, const TrainState& state) {
   save_model(folder, model);
   write_tensors(folder / "optimizer.safetensors", moments_by_name(parameters, moments));
   write_text(folder / "trainer.json", to_text(state));
 }
 
-void make_room(const fs::path& run, std::int64_t keep) {
+void remove_old(const fs::path& run, std::int64_t keep) {
   const std::vector<fs::path> all = list_checkpoints(run);
   const auto number = static_cast<std::int64_t>(all.size());
   for (std::int64_t i = 0; i < number - keep; ++i) {
-    // Renamed first: half a checkpoint must not look like a whole one.
+    // Renamed first: a partly removed checkpoint must not look complete.
     const fs::path& old = all[static_cast<std::size_t>(i)];
     const fs::path away = old.parent_path() / (std::string(kUnfinished) + old.filename().string());
     std::error_code failed;
@@ -132,13 +132,13 @@ std::string what_is_left(const fs::path& run, const std::string& error, const st
   const std::vector<fs::path> all = list_checkpoints(run);
   if (all.empty()) return {};
   const std::string last = all.back().string();
-  if (error.find(last) == std::string::npos) return "; " + last + " is whole: " + how;
+  if (error.find(last) == std::string::npos) return "; " + last + " is complete: " + how;
   if (all.size() == 1) return {};
-  return "; remove " + last + " to go on from " + all[all.size() - 2].filename().string() + ": " +
+  return "; remove " + last + " to resume from " + all[all.size() - 2].filename().string() + ": " +
          how;
 }
 
-fs::path CheckpointWriter::write(const ModelImpl& model, const FlatParameters& parameters,
+fs::path CheckpointWriter::write(const ModelImpl& model, const ParameterStore& parameters,
                                  const Moments& moments, const TrainState& state) const {
   const fs::path folder = run / "checkpoints";
   const fs::path target = folder / folder_of_step(state.step);
@@ -160,12 +160,12 @@ fs::path CheckpointWriter::write(const ModelImpl& model, const FlatParameters& p
     remove_folder(beside);
     throw;
   }
-  make_room(run, keep);
+  remove_old(run, keep);
   return target;
 }
 
 TrainState read_checkpoint(const fs::path& checkpoint, ModelImpl& model,
-                           const FlatParameters& parameters, const Moments& moments) {
+                           const ParameterStore& parameters, const Moments& moments) {
   const at::NoGradGuard no_grad;
   const TrainState state = read_state(checkpoint / "trainer.json");
   const CheckpointFiles files = find_checkpoint(checkpoint);
@@ -173,7 +173,7 @@ TrainState read_checkpoint(const fs::path& checkpoint, ModelImpl& model,
       load_weights(model, read_weights(files.weights), files.weights.string());
   if (!report.missing.empty()) {
     throw IoError(files.weights.string(), IoError::kNoOffset,
-                  "is of another model: it has no " + report.missing.front());
+                  "belongs to another model: it has no " + report.missing.front());
   }
   const fs::path path = checkpoint / "optimizer.safetensors";
   const TensorMap saved = read_tensors(path);
@@ -181,8 +181,8 @@ TrainState read_checkpoint(const fs::path& checkpoint, ModelImpl& model,
     const auto at = saved.find(name);
     if (at == saved.end() || at->second.sizes() != tensor.sizes()) {
       throw IoError(path.string(), IoError::kNoOffset,
-                    (at == saved.end() ? "is of another model: it has no "
-                                       : "is of another model: another shape of ") +
+                    (at == saved.end() ? "belongs to another model: it has no "
+                                       : "belongs to another model: another shape of ") +
                         name);
     }
     tensor.copy_(at->second);

@@ -1,11 +1,12 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The checkpoints of a run: models as transformers reads them, with what it takes to go on.
+// Checkpoints of a run: models that transformers can load, with the state needed to resume.
 //
 //   run/checkpoints/step-00001000/config.json, model.safetensors    the model
 //                                 optimizer.safetensors             first.NAME, second.NAME, steps
-//                                 trainer.json                      step, tokens, place in the data
+//                                 trainer.json                      step, tokens, position in the
+//                                 data
 //
 // A folder has such a name only when it is complete and on the disk.
 #pragma once
@@ -21,7 +22,7 @@
 
 #include "roformer/data/batch.h"
 #include "roformer/model/model.h"
-#include "roformer/train/optimizer.h"
+#include "roformer/model/parameter_store.h"
 
 namespace rotary::roformer {
 
@@ -33,39 +34,39 @@ struct TrainState {
   std::optional<StreamState> data{};
 };
 
-/// Averages that AdamW keeps, laid end to end as the parameters are, and their steps.
+/// Moments of AdamW, in the layout of the parameter store, and their number of steps.
 struct Moments {
   at::Tensor first;
   at::Tensor second;
   at::Tensor steps;
 };
 
-/// In the order of their steps. What a killed process left unfinished is not among them.
+/// In the order of their steps, complete ones only.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
-/// Empty where there is none.
+/// Empty if there is none.
 std::filesystem::path last_checkpoint(const std::filesystem::path& run);
 
-/// What an error leaves, to be said behind it: "; run/checkpoints/step-00000004 is whole: " and
-/// `how` to go on from there. Where the error is in that checkpoint, that it must be removed first.
-/// Empty where there is none.
+/// Advice to append to an error: "; run/checkpoints/step-00000004 is complete: " and `how` to
+/// resume from there; or, if the error is in that checkpoint, that it must be removed first. Empty
+/// if there is no checkpoint.
 std::string what_is_left(const std::filesystem::path& run, const std::string& error,
                          const std::string& how);
 
 struct CheckpointWriter {
   std::filesystem::path run;
-  /// How many stay.
+  /// Number of checkpoints that are kept.
   std::int64_t keep = 2;
   /// Adds files to the folder.
   std::function<void(const std::filesystem::path&)> add_files{};
 
-  /// Returns the folder. Throws IoError; those that were there before are then whole.
-  std::filesystem::path write(const ModelImpl& model, const FlatParameters& parameters,
+  /// Returns the folder. Throws IoError; earlier checkpoints are then still complete.
+  std::filesystem::path write(const ModelImpl& model, const ParameterStore& parameters,
                               const Moments& moments, const TrainState& state) const;
 };
 
-/// Into the model and the moments (which must be of the size of the parameters). Throws IoError for
+/// Reads into the model and the moments, which must have the size of the store. Throws IoError for
 /// a checkpoint that is damaged or of another model.
 TrainState read_checkpoint(const std::filesystem::path& checkpoint, ModelImpl& model,
-                           const FlatParameters& parameters, const Moments& moments);
+                           const ParameterStore& parameters, const Moments& moments);
 
 }  // namespace rotary::roformer

@@ -26,32 +26,32 @@ using Key = BoundKey;
 using Keys = std::span<const BoundKey>;
 
 [[noreturn]] void refuse(const Key& key, std::string_view rule, const RunJson& got) {
-  internal::reject(key.told.name, " must be ", rule, ", got ", got.dump());
+  internal::reject(key.info.name, " must be ", rule, ", got ", got.dump());
 }
 
 const Key& find_key(Keys keys, std::string_view name) {
-  const auto at = std::ranges::find(keys, name, [](const Key& key) { return key.told.name; });
+  const auto at = std::ranges::find(keys, name, [](const Key& key) { return key.info.name; });
   if (at != keys.end()) return *at;
   std::vector<std::string_view> names;
-  for (const Key& key : keys) names.push_back(key.told.name);
+  for (const Key& key : keys) names.push_back(key.info.name);
   const std::string_view near = internal::nearest(name, names);
   internal::reject("there is no key ", internal::quote(name),
                    near.empty() ? "" : "; did you mean " + internal::quote(near) + "?");
 }
 
-// ---- One function a type: from JSON, and to it --------------------------------------------------
+// ---- One function per type: from JSON, and to it ------------------------------------------------
 
 void check_range(const Key& key, double value, const RunJson& json) {
-  if (value >= key.rule.least && value <= key.rule.most) return;
-  const std::string rule = std::isinf(key.rule.most)
-                               ? internal::concat("at least ", key.rule.least)
-                               : internal::concat("from ", key.rule.least, " to ", key.rule.most);
+  if (value >= key.rule.min && value <= key.rule.max) return;
+  const std::string rule = std::isinf(key.rule.max)
+                               ? internal::concat("at least ", key.rule.min)
+                               : internal::concat("from ", key.rule.min, " to ", key.rule.max);
   refuse(key, rule, json);
 }
 
 void take(const Key& key, const RunJson& json, std::string& out) {
-  // A model may be spelled out.
-  if (key.told.name == "model" && json.is_object()) {
+  // A model may be a JSON object.
+  if (key.info.name == "model" && json.is_object()) {
     out = json.dump();
     return;
   }
@@ -169,14 +169,14 @@ RunJson give(const T& value) {
   return value;
 }
 
-/// A flag's text as the JSON that its key wants.
+/// A flag's text as JSON of the type of its key.
 RunJson json_of(const Key& key, std::string_view text) {
   const bool is_text =
       std::holds_alternative<std::string*>(key.value) || std::holds_alternative<Stages*>(key.value);
   if (std::holds_alternative<bool*>(key.value)) {
     if (text == "on" || text == "true") return true;
     if (text == "off" || text == "false") return false;
-    internal::reject(key.told.name, " must be on or off, got ", internal::quote(text));
+    internal::reject(key.info.name, " must be on or off, got ", internal::quote(text));
   }
   if (is_text && !text.starts_with('{')) return std::string(text);
   const RunJson json = RunJson::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -223,7 +223,7 @@ std::string to_text(const Key& key) {
 std::string to_json(Keys keys) {
   RunJson json;
   for (const Key& key : keys) {
-    std::visit([&](const auto* value) { json[std::string(key.told.name)] = give(*value); },
+    std::visit([&](const auto* value) { json[std::string(key.info.name)] = give(*value); },
                key.value);
   }
   return json.dump(2) + "\n";

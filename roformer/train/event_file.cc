@@ -28,7 +28,7 @@ constexpr std::array<std::uint32_t, 256> make_table() {
   return table;
 }
 
-/// As TFRecord stores a checksum: turned and shifted, so that one of a checksum is no trap.
+/// TFRecord's masked CRC: rotated and offset, so that a CRC of data that contains CRCs stays safe.
 std::uint32_t masked(std::string_view bytes) {
   constexpr std::uint32_t kShift = 0xa282ead8u;
   return std::rotr(crc32c(bytes), 15) + kShift;

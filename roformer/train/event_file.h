@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A file of scalars that TensorBoard reads. Records, little endian:
+// A TensorBoard event file of scalars. Records, little endian:
 //
 //   length, 64 bits | its checksum, 32 bits | Event (Protocol Buffers) | its checksum, 32 bits
 #pragma once
@@ -18,7 +18,7 @@ namespace rotary::roformer {
 class EventFile {
  public:
   /// A new file "events.out.tfevents.TIME.HOST.PROCESS" in the folder, which must exist. Points at
-  /// `first_step` and later in the folder's other files count no more: TensorBoard drops them.
+  /// `first_step` and later in the folder's other files are void: TensorBoard drops them.
   /// Throws IoError, as all functions do.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
   ~EventFile();

@@ -17,7 +17,7 @@ bool labels_are_of_tokens(Task task) {
   return task == Task::kMaskedLm || task == Task::kCausalLm || task == Task::kTokenClassification;
 }
 
-/// The copy to a device is queued; the pinned memory is used again only once it is done.
+/// Queues the copy to a device; PyTorch reuses the pinned memory only after it.
 template <typename T>
 at::Tensor upload(const std::vector<T>& values, at::IntArrayRef sizes, at::ScalarType type,
                   at::Device device) {
@@ -43,20 +43,21 @@ std::vector<std::int64_t> mask_of(const Batch& batch) {
   return mask;
 }
 
-/// Where the model has something to say: known here, a device would have to be asked.
-std::vector<std::int64_t> places_of(const std::vector<std::int64_t>& labels) {
-  std::vector<std::int64_t> places;
+/// Indices of the labelled tokens: computed here, so that nobody synchronises with the device.
+std::vector<std::int64_t> label_indices(const std::vector<std::int64_t>& labels) {
+  std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] != kIgnore) places.push_back(static_cast<std::int64_t>(i));
+    if (labels[i] != kIgnoreIndex) indices.push_back(static_cast<std::int64_t>(i));
   }
-  return places;
+  return indices;
 }
 
 }  // namespace
 
 std::int64_t count_labels(const Batch& batch, Task task) {
   if (!labels_are_of_tokens(task)) return static_cast<std::int64_t>(batch.targets.size());
-  return std::ranges::count_if(batch.labels, [](std::int64_t label) { return label != kIgnore; });
+  return std::ranges::count_if(batch.labels,
+                               [](std::int64_t label) { return label != kIgnoreIndex; });
 }
 
 Inputs to_inputs(const Batch& batch, Task task, at::Device device) {
@@ -77,10 +78,10 @@ Inputs to_inputs(const Batch& batch, Task task, at::Device device) {
   if (labels_are_of_tokens(task)) {
     if (!batch.labels.empty()) inputs.labels = rows(batch.labels);
     if (inputs.labels && task != Task::kTokenClassification) {
-      const std::vector<std::int64_t> places = places_of(batch.labels);
+      const std::vector<std::int64_t> indices = label_indices(batch.labels);
       inputs.logits_at = LogitsAt::kLabels;
-      inputs.label_places =
-          upload(places, {static_cast<std::int64_t>(places.size())}, at::kLong, device);
+      inputs.label_indices =
+          upload(indices, {static_cast<std::int64_t>(indices.size())}, at::kLong, device);
     }
     inputs.causal_labels = CausalLabels::kNextToken;
   } else if (!batch.targets.empty()) {

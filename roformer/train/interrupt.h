@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Ctrl-C, and the signal that schedulers send: a wish to stop at the next step. Whoever asks twice
+// SIGINT (Ctrl-C) and SIGTERM (schedulers) request a stop after the current step. A second signal
 // ends the process at once.
 #pragma once
 
@@ -15,7 +15,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Whether one has come since.
+  /// Whether a signal was received since construction.
   static bool requested() noexcept;
 };
 

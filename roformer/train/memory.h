@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How much memory training takes.
+// Peak memory of training.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,7 +10,7 @@
 
 namespace rotary::roformer {
 
-/// The most bytes that tensors of a device had so far; for the CPU, the most of the whole process.
+/// Peak bytes of tensors on a device so far; for the CPU, peak bytes of the whole process.
 std::int64_t peak_memory(c10::Device device);
 
 }  // namespace rotary::roformer

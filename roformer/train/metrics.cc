@@ -22,7 +22,7 @@ Scalars scalars_of(const StepReport& report) {
           {"tokens_per_second", report.tokens_per_second}};
 }
 
-/// The step of a line; -1 where it is cut.
+/// The step of a line; -1 for a truncated one.
 std::int64_t step_of_line(const std::string& line) {
   const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json.value("step", std::int64_t{-1}) : -1;
@@ -59,12 +59,12 @@ void MetricsLog::write(const StepReport& report) {
   events_->write(report.step, scalars);
 }
 
-void MetricsLog::write(std::int64_t step, const Measures& measures) {
+void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   open(step);
   nlohmann::ordered_json line;
   line["step"] = step;
   Scalars scalars;
-  for (const auto& [name, value] : measures) {
+  for (const auto& [name, value] : metrics) {
     line["evaluation"][name] = value;
     scalars.emplace_back("evaluation/" + name, value);
   }

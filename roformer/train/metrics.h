@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The figures of a run, as lines of JSON and for TensorBoard:
+// Metrics of a run, as JSON lines and for TensorBoard:
 //
 //   run/metrics.jsonl               {"step": 10, "loss": 6.93, "gradient_norm": 0.8, ...}
 //                                   {"step": 10, "evaluation": {"accuracy": 0.5}}
@@ -17,7 +17,7 @@
 
 namespace rotary::roformer {
 
-/// Files are made with the first line. All functions throw IoError where one cannot be written.
+/// Files are created with the first line. All functions throw IoError if one cannot be written.
 class MetricsLog {
  public:
   explicit MetricsLog(std::filesystem::path folder);
@@ -26,8 +26,8 @@ class MetricsLog {
   MetricsLog& operator=(const MetricsLog&) = delete;
 
   void write(const StepReport& report);
-  void write(std::int64_t step, const Measures& measures);
-  /// Lines of later steps go: a run that is resumed comes to them again.
+  void write(std::int64_t step, const Metrics& metrics);
+  /// Removes the lines of later steps, which a resumed run computes again.
   void go_back_to(std::int64_t step);
 
  private:

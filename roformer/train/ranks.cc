@@ -27,10 +27,10 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// A corpus may be tokenised by rank 0 while the others wait. Whoever ends is noticed at once.
-constexpr auto kPatience = std::chrono::hours(6);
-/// Elements that are summed in one go.
-constexpr std::int64_t kPiece = std::int64_t{8} << 20;
+// Long, because ranks wait while rank 0 tokenises a corpus. A rank that ends is noticed at once.
+constexpr auto kTimeout = std::chrono::hours(6);
+/// Elements of one all-reduce.
+constexpr std::int64_t kChunk = std::int64_t{8} << 20;
 
 class ProcessRanks final : public Ranks {
  public:
@@ -40,14 +40,14 @@ class ProcessRanks final : public Ranks {
 
   std::string backend() const override { return backend_->getBackendName(); }
 
-  void sum(const at::Tensor& tensor) override {
-    std::vector<WorkPtr> under_way;
-    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kPiece) {
-      const std::int64_t size = std::min(kPiece, tensor.numel() - begin);
-      std::vector<at::Tensor> piece{tensor.narrow(0, begin, size)};
-      under_way.push_back(backend_->allreduce(piece, {}));
+  void all_reduce(const at::Tensor& tensor) override {
+    std::vector<WorkPtr> pending;
+    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kChunk) {
+      const std::int64_t size = std::min(kChunk, tensor.numel() - begin);
+      std::vector<at::Tensor> chunk{tensor.narrow(0, begin, size)};
+      pending.push_back(backend_->allreduce(chunk, {}));
     }
-    for (const WorkPtr& work : under_way) work->wait();
+    for (const WorkPtr& work : pending) work->wait();
   }
 
   void broadcast(const at::Tensor& tensor, std::int64_t from) override {
@@ -57,11 +57,11 @@ class ProcessRanks final : public Ranks {
     backend_->broadcast(tensors, options)->wait();
   }
 
-  void gather_parts(const at::Tensor& tensor) override {
-    const std::int64_t part = tensor.numel() / size();
-    std::vector<std::vector<at::Tensor>> parts{tensor.split(part)};
-    std::vector<at::Tensor> mine{tensor.narrow(0, rank() * part, part).clone()};
-    backend_->allgather(parts, mine, {})->wait();
+  void all_gather(const at::Tensor& tensor) override {
+    const std::int64_t shard = tensor.numel() / size();
+    std::vector<std::vector<at::Tensor>> shards{tensor.split(shard)};
+    std::vector<at::Tensor> own{tensor.narrow(0, rank() * shard, shard).clone()};
+    backend_->allgather(shards, own, {})->wait();
   }
 
   void wait_for_all() override { backend_->barrier({})->wait(); }
@@ -71,19 +71,19 @@ class ProcessRanks final : public Ranks {
   c10::intrusive_ptr<c10d::Backend> backend_;
 };
 
-/// Empty where it is not set.
+/// Empty if it is not set.
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string_view() : value;
 }
 
-std::int64_t number(const char* name, std::int64_t least, std::int64_t most) {
+std::int64_t number(const char* name, std::int64_t min, std::int64_t max) {
   const std::string_view text = variable(name);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty()) internal::reject("[join_ranks] WORLD_SIZE is set, but ", name, " is not");
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    internal::reject("[join_ranks] ", name, " must be a whole number from ", least, " to ", most,
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    internal::reject("[join_ranks] ", name, " must be a whole number from ", min, " to ", max,
                      ", got ", text);
   }
   return value;
@@ -91,8 +91,8 @@ std::int64_t number(const char* name, std::int64_t least, std::int64_t most) {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const RankEnvironment& at,
                                             const c10::intrusive_ptr<c10d::Store>& store) {
-  auto options = c10d::ProcessGroupGloo::Options::create(kPatience);
-  // Loopback for who is alone on this machine; else what the machine's name resolves to.
+  auto options = c10d::ProcessGroupGloo::Options::create(kTimeout);
+  // Loopback if all ranks are on this machine; else the address of its host name.
   const bool local = at.address == "127.0.0.1" || at.address == "localhost";
   const std::string_view interface = variable("GLOO_SOCKET_IFNAME");
   options->devices.push_back(
@@ -109,7 +109,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const RankEnvironment& at,
 #ifdef ROTARY_NCCL
   if (device.is_cuda()) {
     auto options = c10d::ProcessGroupNCCL::Options::create();
-    options->timeout = kPatience;
+    options->timeout = kTimeout;
     auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(at.rank),
                                                             static_cast<int>(at.size), options);
     nccl->setBoundDeviceId(device);
@@ -123,8 +123,8 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const RankEnvironment& at,
 
 RankEnvironment read_rank_environment() {
   if (variable("WORLD_SIZE").empty()) return {};
-  constexpr std::int64_t kMost = 1 << 20;
-  RankEnvironment found{.size = number("WORLD_SIZE", 1, kMost)};
+  constexpr std::int64_t kMaxRanks = 1 << 20;
+  RankEnvironment found{.size = number("WORLD_SIZE", 1, kMaxRanks)};
   found.rank = number("RANK", 0, found.size - 1);
   found.local_rank =
       variable("LOCAL_RANK").empty() ? found.rank : number("LOCAL_RANK", 0, found.size - 1);
@@ -141,13 +141,13 @@ RanksPtr join_ranks(const RankEnvironment& environment, at::Device device) {
   if (environment.size == 1) return nullptr;
   c10d::TCPStoreOptions options;
   options.port = environment.port;
-  // torchrun has a server there already; where each process was started by hand, rank 0 is it.
+  // torchrun runs the store's server; without it, rank 0 does.
   options.isServer = environment.rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE") != "True";
-  options.timeout = kPatience;
+  options.timeout = kTimeout;
   options.waitWorkers = false;
   const c10::intrusive_ptr<c10d::Store> tcp =
       c10::make_intrusive<c10d::TCPStore>(environment.address, options);
-  // Processes that are started again meet under another name than those before them.
+  // A prefix per restart, so that restarted processes do not see keys of earlier ones.
   const auto store = c10::make_intrusive<c10d::PrefixStore>(
       "roformer/" + std::string(variable("TORCHELASTIC_RESTART_COUNT")), tcp);
   return std::make_shared<ProcessRanks>(environment, store,

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The processes that train one model together, each on its part of every batch. PyTorch's own
-/// engine carries the data: Gloo between CPUs, NCCL between GPUs.
+/// Data-parallel training: ranks are processes that train one model, each on its share of every
+/// batch. They communicate by PyTorch's process groups: Gloo between CPUs, NCCL between GPUs.
 ///
 ///   torchrun --no-python --nproc-per-node 8 roformer pretrain run/ --config pretrain.json
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace rotary::roformer {
 
-/// Every process calls the same functions in the same order. Used by one thread. Throws
-/// std::runtime_error where another process is gone or does not answer.
+/// Collective operations: every process calls the same ones in the same order, from one thread.
+/// Throws std::runtime_error if another process has ended or does not answer.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -28,14 +28,14 @@ class Ranks {
   /// "gloo" or "nccl".
   virtual std::string backend() const = 0;
 
-  /// In place, over all ranks, in pieces that travel at the same time. Work that is queued on the
-  /// tensor's device afterwards sees the sum.
-  virtual void sum(const at::Tensor& tensor) = 0;
-  /// What rank `from` has.
+  /// Sum over ranks, in place, in concurrent chunks. Work queued on the tensor's device afterwards
+  /// sees the sum.
+  virtual void all_reduce(const at::Tensor& tensor) = 0;
+  /// Copies the tensor of rank `from` to all.
   virtual void broadcast(const at::Tensor& tensor, std::int64_t from) = 0;
-  /// `tensor` is [size * n]: part r, n elements, becomes what rank r has there.
-  virtual void gather_parts(const at::Tensor& tensor) = 0;
-  /// Returns when all ranks are here.
+  /// In place: `tensor` is [size * n], and rank r provides its shard r of n elements.
+  virtual void all_gather(const at::Tensor& tensor) = 0;
+  /// Barrier.
   virtual void wait_for_all() = 0;
 
  protected:
@@ -47,21 +47,21 @@ class Ranks {
 };
 using RanksPtr = std::shared_ptr<Ranks>;
 
-/// What torchrun says of this process in RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
+/// torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
 struct RankEnvironment {
   std::int64_t rank = 0;
   std::int64_t size = 1;
-  /// Among those of this machine: which GPU is its own.
+  /// Rank within this machine, and the number of its GPU.
   std::int64_t local_rank = 0;
   std::string address{};
   std::uint16_t port = 0;
 };
-/// One rank where nothing is said. Throws std::invalid_argument that names a variable which is
-/// missing beside the others, or no number in its range.
+/// One rank if WORLD_SIZE is not set. Throws std::invalid_argument that names a variable which is
+/// missing or out of range.
 RankEnvironment read_rank_environment();
 
-/// Meets the others; null for one rank. Tensors will be on `device`: NCCL for CUDA, where it was
-/// there when this was built, else Gloo, which goes through the CPU's memory.
+/// Connects to the other ranks; null for a single one. Tensors will be on `device`: NCCL for CUDA
+/// if it was available at build time, else Gloo, which copies through host memory.
 RanksPtr join_ranks(const RankEnvironment& environment, at::Device device);
 
 }  // namespace rotary::roformer

@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a pretraining run is to do: a JSON object, each key of which a flag of the command may
-/// replace.
+/// Config of a pretraining run: a JSON object. The command has a flag for each key, which overrides
+/// it.
 ///
 ///   {"model": "base", "corpus": ["zhwiki.txt"], "vocab": "vocab.txt", "dict": "dict.txt",
 ///    "stages": "512x256x200000, 1536x256x12500", "learning_rate": 1e-4}
 ///
-/// A key that is not known, or a value that does not fit, is an error that names it.
+/// An unknown key or an invalid value is an error that names it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct RunConfig {
   // ---- The model --------------------------------------------------------------------------------
   /// "base", "small", "tiny", a config.json, or a JSON object with its keys.
   std::string model = "base";
-  /// A checkpoint whose weights are the beginning; its config is then the model's.
+  /// A checkpoint to initialise the weights from; its config is then the model's.
   std::string init;
   /// "masked" or "causal".
   std::string objective = "masked";
@@ -34,9 +34,9 @@ struct RunConfig {
   /// "auto" (.jsonl by its name), "paragraphs" (blank lines between documents), "lines", "jsonl".
   std::string format = "auto";
   std::string field = "text";
-  /// Where the tokenised corpus is kept; empty: corpus.tokens in the run's folder.
+  /// Path of the tokenised corpus; empty: corpus.tokens in the run's folder.
   std::string cache;
-  /// Texts that the model does not learn from, to measure it with.
+  /// Held-out texts for evaluation.
   std::vector<std::string> validation;
   /// "auto": roformer with a dictionary, else bert; "roformer", "bert", "character", "byte".
   std::string tokenizer = "auto";
@@ -44,12 +44,12 @@ struct RunConfig {
   std::string dict;
   double mask_rate = 0.15;
   bool whole_words = true;
-  /// Rows hold several documents, each for itself; else one, and padding.
+  /// Packs several documents into a row, each with its own attention; else one, with padding.
   bool packed = true;
 
   // ---- The steps --------------------------------------------------------------------------------
   std::vector<Stage> stages{Stage{}};
-  /// Rows that a process computes at once; 0: all of a step.
+  /// Rows per forward pass of a process; 0: all of a step.
   std::int64_t micro_batch = 0;
   double learning_rate = 1e-4;
   /// "constant", "linear", "cosine".
@@ -64,16 +64,16 @@ struct RunConfig {
   std::uint64_t seed = 0;
 
   // ---- The machine ------------------------------------------------------------------------------
-  /// "auto" (a GPU where there is one), "cpu", "cuda".
+  /// "auto" (a GPU if there is one), "cpu", "cuda".
   std::string device = "auto";
   /// "auto" (bfloat16 on a GPU), "float32", "bfloat16".
   std::string precision = "auto";
   bool checkpointing = false;
   bool shard_optimizer = false;
-  /// For tokenising; 0: as many as there are processors.
+  /// For tokenising; 0: one per core.
   std::int64_t threads = 0;
 
-  // ---- What is told and kept --------------------------------------------------------------------
+  // ---- Reports and checkpoints ------------------------------------------------------------------
   std::int64_t report_every = 10;
   std::int64_t gradients_every = 0;
   std::int64_t evaluate_every = 1000;
@@ -88,7 +88,7 @@ std::vector<BoundKey> keys_of(RunConfig& config);
 
 /// Throws IoError that names the file and the key.
 RunConfig read_run_config(const std::filesystem::path& path);
-/// What no single key can tell is wrong. Throws std::invalid_argument.
+/// Checks rules between keys. Throws std::invalid_argument.
 void check_run_config(const RunConfig& config, std::int64_t num_ranks);
 
 std::string to_json(const RunConfig& config);

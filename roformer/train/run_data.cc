@@ -77,7 +77,7 @@ TokenizerKind tokenizer_kind_of(const RunConfig& config) {
   return plain || config.tokenizer == "bert" ? TokenizerKind::kBert : TokenizerKind::kRoFormer;
 }
 
-/// What a cache of these texts depends on.
+/// Everything that a cache of these texts depends on.
 std::string description_of(const CorpusFiles& corpus, const Tokenizer& tokenizer) {
   nlohmann::ordered_json json;
   const std::vector<fs::path> files = find_texts(corpus.paths);
@@ -135,7 +135,7 @@ bool CorpusFiles::needs_tokenizing(const Tokenizer& tokenizer) const {
 void CorpusFiles::tokenize(
     const Tokenizer& tokenizer,
     const std::function<void(std::uint64_t, std::uint64_t)>& progress) const {
-  // Until the new cache is there, nobody must take the old one for it.
+  // Until the new cache is complete, the old one must not be mistaken for it.
   fs::remove(cache);
   const std::vector<fs::path> files = find_texts(paths);
   const auto threads = config.threads > 0

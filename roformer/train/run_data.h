@@ -17,29 +17,28 @@
 
 namespace rotary::roformer {
 
-/// Throws std::invalid_argument where a file that it needs is not named, IoError for what is wrong
-/// with one.
+/// Throws std::invalid_argument if a file that it needs is not named, IoError for a bad file.
 std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config);
-/// As vocab.txt and dict.txt, so that a model is used from there. Throws IoError.
+/// As vocab.txt and dict.txt, next to a model that uses them. Throws IoError.
 void copy_run_vocabulary(const RunConfig& config, const std::filesystem::path& folder);
 
-/// What the paths of a corpus or validation stand for: a token cache, or texts that are tokenised
-/// into `cache`. Beside it, as CACHE.json, stands what it was made of.
+/// A corpus or validation set: a token cache, or texts that are tokenised into `cache`. CACHE.json
+/// beside it records its sources.
 struct CorpusFiles {
   const RunConfig& config;
   const std::vector<std::string>& paths;
   std::filesystem::path cache;
 
-  /// Whether there is no cache, or one of other texts (by names, sizes and times), another format
-  /// or tokeniser. One without a CACHE.json is taken for the right one.
+  /// Whether there is no cache, or one of other texts (by name, size and time), format or
+  /// tokeniser. One without a CACHE.json is trusted.
   bool needs_tokenizing(const Tokenizer& tokenizer) const;
   void tokenize(const Tokenizer& tokenizer,
                 const std::function<void(std::uint64_t, std::uint64_t)>& progress) const;
-  /// Throws IoError for one of another tokeniser.
+  /// Throws IoError for a cache of another tokeniser.
   std::shared_ptr<const TokenCache> open(const Tokenizer& tokenizer) const;
 };
 
-/// The rows of a stage, of one rank.
+/// The rows of a stage, for one rank.
 BatchOptions batch_options_of(const RunConfig& config, const Stage& stage, std::int64_t rank,
                               std::int64_t num_ranks);
 

@@ -8,13 +8,13 @@
 
 namespace rotary::roformer {
 
-/// Held from here on; the system lets go of it when the process ends, however it ends. The file
-/// `lock` stays in the folder and means nothing by itself.
+/// Held until the process ends, in whatever way. The file `lock` stays in the folder and means
+/// nothing by itself.
 class RunLock {
  public:
-  /// The folder is made where there is none. Throws std::runtime_error where another process holds
-  /// the lock, IoError or filesystem_error where the folder cannot be written. A file system that
-  /// knows no locks is taken as it is.
+  /// Creates the folder if needed. Throws std::runtime_error if another process holds the lock,
+  /// IoError or filesystem_error if the folder cannot be written. On a file system without locks
+  /// there is no lock and no error.
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -16,7 +16,7 @@ enum class ScheduleShape : std::uint8_t { kConstant, kLinear, kCosine };
 struct ScheduleOptions {
   ScheduleShape shape = ScheduleShape::kLinear;
   std::int64_t warmup_steps = 0;
-  /// What is left of the learning rate at the last step, of kLinear and kCosine.
+  /// Share of the learning rate at the last step, for kLinear and kCosine.
   double final_share = 0.0;
 };
 

@@ -1,7 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What happens on the device in a step. The host learns of it through a Packet, later.
+// A training step on the device. The host reads its statistics later, from a StatisticsCopy, so
+// that it can launch the next step meanwhile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,98 +15,116 @@
 #include <utility>
 #include <vector>
 
-#include "roformer/model/mixed.h"
 #include "roformer/model/model.h"
+#include "roformer/model/parameter_store.h"
 #include "roformer/train/optimizer.h"
 #include "roformer/train/ranks.h"
 #include "roformer/train/trainer.h"
-#include "rotary/torch_optimizer.h"
+#include "rotary/transformer/optimizer.h"
 
 namespace rotary::roformer {
 
-/// "embeddings", "layer.0", "head".
+/// The layer of a parameter in reports: "embeddings", "layer.0", "encoding", or "head" for the
+/// output head, which is everything else.
 std::string layer_of(const std::string& parameter);
 
-/// Figures on their way from the device.
-class Packet {
+/// Asynchronous copy of a TrainStep's statistics to the host.
+class StatisticsCopy {
  public:
-  Packet(const at::Tensor& figures, std::int64_t num_norms);
+  /// Starts the copy. A CPU tensor is not copied but kept: the caller must not write to it again.
+  StatisticsCopy(const at::Tensor& statistics, std::int64_t num_segments);
 
-  struct Figures {
+  /// Sums are over all ranks and the steps of an interval, see TrainStep::take_statistics(). Norms
+  /// are those of the gradient of the mean loss, before clipping.
+  struct Statistics {
     double loss_sum = 0.0;
-    double labels = 0.0;
-    double votes = 0.0;
+    double num_labels = 0.0;
+    /// How often a rank asked to stop the run, see TrainStep::update().
+    double stop_requests = 0.0;
+    /// Norm over all segments, of the last step.
     double gradient_norm = 0.0;
-    /// 0: all steps so far were finite.
-    std::int64_t first_bad_step = 0;
-    /// One for each parameter: of the last step, and of the first bad one.
+    /// The first step with a loss or gradient that is not finite; 0: none.
+    std::int64_t nonfinite_step = 0;
+    /// Norm of each segment of the store: of the last step, and of nonfinite_step (0: none).
     std::vector<double> norms{};
-    std::vector<double> bad_norms{};
+    std::vector<double> nonfinite_norms{};
   };
-  /// Waits until they are here.
-  Figures read();
+  /// Waits for the copy.
+  Statistics read();
 
  private:
   at::Tensor host_;
-  std::int64_t num_norms_;
-  std::optional<c10::Event> arrived_;
+  std::int64_t num_segments_;
+  /// Recorded after the copy; none for a CPU tensor.
+  std::optional<c10::Event> copied_;
 };
 
-/// Losses are added, not averaged, over the batches and ranks of a step; the sum of labels divides
-/// the gradient when it is used. Once a loss or gradient was not finite, nothing changes any more.
-class StepEngine {
+/// Losses are summed over the batches and ranks of a step; the optimizer divides their gradient by
+/// the number of labels. After a loss or gradient that is not finite, parameters change no more.
+class TrainStep {
  public:
-  /// The model's compute type must be the options'.
-  StepEngine(ModelImpl& model, const TrainOptions& options, RanksPtr ranks);
-  ~StepEngine();
-  StepEngine(const StepEngine&) = delete;
-  StepEngine& operator=(const StepEngine&) = delete;
+  /// The model's compute type must be the options'. Collective: every rank calls it, and all start
+  /// from the parameters of rank 0.
+  TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ranks);
+  ~TrainStep();
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
 
-  /// `labels`: how many the loss is the mean of. Nothing happens where there are none.
-  void add_batch(const Inputs& inputs, std::int64_t labels);
-  /// `vote`: this rank wishes to stop.
-  void update(std::int64_t step, double learning_rate, bool vote);
-  /// Of the losses since the packet before, and of the last step.
-  Packet make_packet();
-  /// The same at once: waits for the device, and starts no new sums.
-  Packet::Figures peek() const;
+  /// Forward and backward pass. `num_labels`: how many the loss is the mean of; 0: no effect.
+  void add_batch(const Inputs& inputs, std::int64_t num_labels);
+  /// Ends the step: reduces gradients over ranks, clips and updates. `stop_requested`: this rank
+  /// wants to stop the run; all ranks see it in Statistics::stop_requests. Collective: every rank
+  /// calls it, with or without batches.
+  void update(std::int64_t step, double learning_rate, bool stop_requested);
+  /// Starts a copy of the statistics, and a new interval: its sums begin at 0.
+  StatisticsCopy take_statistics();
+  /// The statistics so far: waits for the device, and does not end the interval.
+  StatisticsCopy::Statistics peek() const;
 
-  const FlatParameters& parameters() const noexcept { return parameters_; }
+  const ParameterStore& parameters() const noexcept { return *store_; }
   AdamW& optimizer() noexcept { return optimizer_; }
-  /// The moments of all parameters, on the CPU, on rank 0; undefined elsewhere.
+  /// The first and second moments of all parameters, on the CPU of rank 0; undefined tensors on the
+  /// other ranks. Collective: every rank calls it.
   std::pair<at::Tensor, at::Tensor> gather_moments();
 
  private:
-  class Gathering;
-  /// Adds to the gradients of the step.
-  void add_gradients(const at::Tensor& loss);
-  void finish_gradients();
+  /// Sums gradients and step_sums_ over ranks. Collective.
   void reduce();
-  at::Tensor figures() const;
-  at::Tensor gather(const at::Tensor& part);
+  /// A new tensor, in the layout of StatisticsIndex (step.cc).
+  at::Tensor statistics() const;
+  /// All-gather of a tensor that is sharded as the optimizer's state is. Collective.
+  at::Tensor gather(const at::Tensor& shard);
 
   ModelImpl& model_;
   RanksPtr ranks_;
   double clip_norm_;
+  /// Each rank holds the optimizer's state of its shard of the store only, and updates that.
   bool sharded_;
-  FlatParameters parameters_;
+  std::shared_ptr<ParameterStore> store_;
   AdamW optimizer_;
-  torch::PartNorms part_norms_;
-  /// For each parameter: nothing was added to its gradient in this step; what is there is old.
-  std::vector<char> fresh_;
-  std::shared_ptr<NarrowWeights> kept_;
-  /// [loss, labels, votes], of the step and since the last packet; float64.
+  transformer::SegmentNorms segment_norms_;
+
+  /// [loss, number of labels, stop requests], float64: of the step that is being accumulated, and
+  /// of the completed steps since take_statistics().
   at::Tensor step_sums_;
-  at::Tensor sums_;
-  /// [parameters]
+  at::Tensor interval_sums_;
+
+  // The tensors of transformer::GradNormState. They are the same on all ranks.
+
+  /// [segments]: gradient norm of each segment in the last step. First of the summed loss, then
+  /// clip_and_check() divides it by the number of labels.
   at::Tensor norms_;
-  at::Tensor bad_norms_;
-  /// [1]: norm of the gradient; what that is divided by; 1 once a step was not finite; which step
-  /// that was.
+  /// [1]: norm over all segments, before clipping.
   at::Tensor norm_;
-  at::Tensor divisor_;
-  at::Tensor bad_;
-  at::Tensor bad_step_;
+  /// [1]: gradients are divided by it: number of labels of all ranks, times the clipping factor
+  /// max(1, norm_ / clip_norm_).
+  at::Tensor grad_divisor_;
+  /// [1]: 1 from the first step on whose loss or gradient is not finite. The optimizer then skips
+  /// the update.
+  at::Tensor nonfinite_;
+  /// [1], float64, and [segments]: number and norms_ of that step; 0: none.
+  at::Tensor nonfinite_step_;
+  at::Tensor nonfinite_norms_;
 };
 
 }  // namespace rotary::roformer

@@ -58,25 +58,25 @@ const TrainOptions& checked(const TrainOptions& options) {
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// Dropout of a step depends on nothing but these.
+/// Dropout of a step depends on these alone.
 void seed_generators(at::Device device, std::uint64_t seed, std::int64_t step, std::int64_t rank) {
   const std::uint64_t key =
       Random(seed, static_cast<std::uint64_t>(step) << 20 | static_cast<std::uint64_t>(rank))
           .next();
-  for (const at::Device where : {at::Device(at::kCPU), device}) {
-    at::Generator generator = at::globalContext().defaultGenerator(where);
+  for (const at::Device one : {at::Device(at::kCPU), device}) {
+    at::Generator generator = at::globalContext().defaultGenerator(one);
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(key);
     if (device.is_cpu()) break;
   }
 }
 
-/// Norms of parameters to norms of layers, in the order of the model.
-std::vector<std::pair<std::string, double>> by_layer(const FlatParameters& parameters,
+/// Norms of layers from norms of parameters, in the order of the model.
+std::vector<std::pair<std::string, double>> by_layer(const ParameterStore& parameters,
                                                      const std::vector<double>& norms) {
   std::vector<std::pair<std::string, double>> layers;
   for (std::size_t i = 0; i < norms.size(); ++i) {
-    const std::string layer = layer_of(parameters.parts()[i].name);
+    const std::string layer = layer_of(parameters.segments()[i].name);
     auto at = std::ranges::find(layers, layer, &std::pair<std::string, double>::first);
     if (at == layers.end()) at = layers.insert(at, {layer, 0.0});
     at->second += norms[i] * norms[i];
@@ -92,8 +92,8 @@ struct Trainer::Impl {
       : model(std::move(trained)),
         options(checked(given)),
         ranks(std::move(shared)),
-        engine(*model, options, ranks),
-        device(engine.parameters().values().device()) {
+        train_step(*model, options, ranks),
+        device(train_step.parameters().values().device()) {
     model->train();
     model->set_compute_type(options.compute_type);
     model->set_checkpointing(options.checkpointing);
@@ -106,12 +106,12 @@ struct Trainer::Impl {
   std::int64_t rank() const { return ranks ? ranks->rank() : 0; }
   std::int64_t num_ranks() const { return ranks ? ranks->size() : 1; }
 
-  /// False where the source ended.
-  bool train_step(Prefetch<Batch>& batches);
+  /// False if the source has ended.
+  bool run_step(Prefetch<Batch>& batches);
   void start_report(bool with_layers);
-  /// Waits for the figures that are on their way, and acts on them.
+  /// Waits for the statistics of the pending report, and delivers it.
   void finish_report();
-  void refuse_bad(const Packet::Figures& figures);
+  void check_finite(const StatisticsCopy::Statistics& statistics);
   void evaluate();
   fs::path save();
   bool wants_to_stop() const { return stop && stop(); }
@@ -119,7 +119,7 @@ struct Trainer::Impl {
   Model model;
   TrainOptions options;
   RanksPtr ranks;
-  StepEngine engine;
+  TrainStep train_step;
   at::Device device;
   TrainState state;
   std::unique_ptr<MetricsLog> log;
@@ -127,14 +127,14 @@ struct Trainer::Impl {
   bool stopping = false;
 
   std::function<void(const StepReport&)> report;
-  std::function<Measures()> evaluation;
+  std::function<Metrics()> evaluation;
   std::int64_t evaluate_every = 0;
   std::function<bool()> stop;
   std::function<void(const fs::path&)> add_files;
 
-  /// A report that waits for its figures.
+  /// A report whose statistics are being copied from the device.
   struct Pending {
-    Packet packet;
+    StatisticsCopy statistics;
     StepReport report;
     bool with_layers = false;
   };
@@ -153,7 +153,7 @@ Trainer::~Trainer() = default;
 void Trainer::on_report(std::function<void(const StepReport&)> call) {
   impl_->report = std::move(call);
 }
-void Trainer::on_evaluation(std::function<Measures()> call, std::int64_t every) {
+void Trainer::on_evaluation(std::function<Metrics()> call, std::int64_t every) {
   impl_->evaluation = std::move(call);
   impl_->evaluate_every = every;
 }
@@ -180,12 +180,12 @@ bool Trainer::resume() {
     return false;
   }
   const at::NoGradGuard no_grad;
-  AdamW& optimizer = my.engine.optimizer();
-  const at::Tensor& values = my.engine.parameters().values();
+  AdamW& optimizer = my.train_step.optimizer();
+  const at::Tensor& values = my.train_step.parameters().values();
   const Moments moments{.first = at::zeros_like(values),
                         .second = at::zeros_like(values),
                         .steps = optimizer.steps()};
-  my.state = read_checkpoint(found, *my.model, my.engine.parameters(), moments);
+  my.state = read_checkpoint(found, *my.model, my.train_step.parameters(), moments);
   const std::int64_t size = optimizer.end() - optimizer.begin();
   optimizer.first_moment().copy_(moments.first.narrow(0, optimizer.begin(), size));
   optimizer.second_moment().copy_(moments.second.narrow(0, optimizer.begin(), size));
@@ -205,12 +205,12 @@ TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
   Ending ending = Ending::kDone;
   my.stopping = !my.ranks && my.wants_to_stop();
   while (my.state.step < until && !my.stopping) {
-    if (!my.train_step(batches)) {
+    if (!my.run_step(batches)) {
       ending = Ending::kNoMoreData;
       break;
     }
     const std::int64_t step = my.state.step;
-    // One step late: the device has the next one to work on meanwhile.
+    // One step late: meanwhile the device works on the next one.
     my.finish_report();
     const bool with_layers = due(step, my.options.gradients_every);
     if (due(step, my.options.report_every) || with_layers || step == until) {
@@ -222,13 +222,13 @@ TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
     if (due(step, my.options.save_every) && step != until && !my.stopping) my.save();
   }
   my.finish_report();
-  if (my.steps_here > 0) my.refuse_bad(my.engine.peek());
+  if (my.steps_here > 0) my.check_finite(my.train_step.peek());
   if (my.stopping && my.state.step < until) ending = Ending::kStopped;
   if (!my.options.folder.empty() && my.steps_here > 0) my.save();
   return {.ending = ending, .step = my.state.step, .checkpoint = my.checkpoint};
 }
 
-bool Trainer::Impl::train_step(Prefetch<Batch>& batches) {
+bool Trainer::Impl::run_step(Prefetch<Batch>& batches) {
   const std::int64_t step = state.step + 1;
   seed_generators(device, options.seed, step, rank());
   std::int64_t tokens = 0;
@@ -237,11 +237,11 @@ bool Trainer::Impl::train_step(Prefetch<Batch>& batches) {
   for (std::int64_t i = 0; i < options.accumulate; ++i) {
     if (!batches.next(batch)) return false;
     tokens += batch.rows * batch.length;
-    const std::int64_t labels = count_labels(batch, task);
-    if (labels > 0) engine.add_batch(to_inputs(batch, task, device), labels);
+    const std::int64_t num_labels = count_labels(batch, task);
+    if (num_labels > 0) train_step.add_batch(to_inputs(batch, task, device), num_labels);
   }
   const double share = schedule_share(options.schedule, step, options.steps);
-  engine.update(step, options.learning_rate * share, ranks && wants_to_stop());
+  train_step.update(step, options.learning_rate * share, ranks && wants_to_stop());
   state.step = step;
   state.data = batch.next;
   state.tokens += tokens * num_ranks();
@@ -252,7 +252,7 @@ bool Trainer::Impl::train_step(Prefetch<Batch>& batches) {
 
 void Trainer::Impl::start_report(bool with_layers) {
   const double share = schedule_share(options.schedule, state.step, options.steps);
-  pending.emplace(Pending{.packet = engine.make_packet(),
+  pending.emplace(Pending{.statistics = train_step.take_statistics(),
                           .report = {.step = state.step,
                                      .steps = options.steps,
                                      .learning_rate = options.learning_rate * share,
@@ -262,18 +262,18 @@ void Trainer::Impl::start_report(bool with_layers) {
 
 void Trainer::Impl::finish_report() {
   if (!pending) return;
-  const Packet::Figures figures = pending->packet.read();
-  refuse_bad(figures);
-  if (figures.votes > 0.0) stopping = true;
+  const StatisticsCopy::Statistics statistics = pending->statistics.read();
+  check_finite(statistics);
+  if (statistics.stop_requests > 0.0) stopping = true;
   StepReport& out = pending->report;
-  out.loss = figures.labels > 0.0 ? figures.loss_sum / figures.labels : 0.0;
-  out.gradient_norm = figures.gradient_norm;
+  out.loss = statistics.num_labels > 0.0 ? statistics.loss_sum / statistics.num_labels : 0.0;
+  out.gradient_norm = statistics.gradient_norm;
   out.tokens_per_second =
       static_cast<double>(tokens_since) / std::max(seconds_since(reported), 1e-9);
   out.seconds_left = seconds_since(began) / static_cast<double>(steps_here) *
                      static_cast<double>(options.steps - out.step);
   out.memory_bytes = peak_memory(device);
-  if (pending->with_layers) out.layers = by_layer(engine.parameters(), figures.norms);
+  if (pending->with_layers) out.layers = by_layer(train_step.parameters(), statistics.norms);
   reported = Clock::now();
   tokens_since = 0;
   state.seconds = seconds_before + seconds_since(began);
@@ -282,32 +282,32 @@ void Trainer::Impl::finish_report() {
   pending.reset();
 }
 
-void Trainer::Impl::refuse_bad(const Packet::Figures& figures) {
-  if (figures.first_bad_step == 0) return;
+void Trainer::Impl::check_finite(const StatisticsCopy::Statistics& statistics) {
+  if (statistics.nonfinite_step == 0) return;
   std::string layers;
-  for (const auto& [layer, norm] : by_layer(engine.parameters(), figures.bad_norms)) {
+  for (const auto& [layer, norm] : by_layer(train_step.parameters(), statistics.nonfinite_norms)) {
     if (!std::isfinite(norm)) layers += (layers.empty() ? "" : ", ") + layer;
   }
   const std::string where = layers.empty() ? "the loss alone" : "the gradients of " + layers;
   const std::string kept = options.folder.empty() ? ""
                            : checkpoint.empty()   ? "; no checkpoint was written yet"
                                                 : "; the last checkpoint is " + checkpoint.string();
-  throw NotFinite(figures.first_bad_step, "step " + std::to_string(figures.first_bad_step) +
-                                              ": not a finite number: " + where + kept);
+  throw NotFinite(statistics.nonfinite_step, "step " + std::to_string(statistics.nonfinite_step) +
+                                                 ": not a finite number: " + where + kept);
 }
 
 void Trainer::Impl::evaluate() {
   finish_report();
-  // What happened since the last report must be finite: its measures may be those of the best.
-  refuse_bad(engine.peek());
-  Measures measures;
+  // Steps since the last report must be finite, too: the result may become the best of the run.
+  check_finite(train_step.peek());
+  Metrics metrics;
   {
     const at::NoGradGuard no_grad;
     model->eval();
-    measures = evaluation();
+    metrics = evaluation();
     model->train();
   }
-  if (log) log->write(state.step, measures);
+  if (log) log->write(state.step, metrics);
   reported = Clock::now();
   tokens_since = 0;
 }
@@ -315,15 +315,15 @@ void Trainer::Impl::evaluate() {
 fs::path Trainer::Impl::save() {
   finish_report();
   if (options.folder.empty()) internal::reject("[Trainer] no folder to save in");
-  // What happened since the last report must be finite, too.
-  refuse_bad(engine.peek());
+  // Steps since the last report must be finite, too.
+  check_finite(train_step.peek());
   state.seconds = seconds_before + seconds_since(began);
-  const auto [first, second] = engine.gather_moments();
+  const auto [first, second] = train_step.gather_moments();
   if (first_rank()) {
     const CheckpointWriter writer{
         .run = options.folder, .keep = options.keep, .add_files = add_files};
-    checkpoint = writer.write(*model, engine.parameters(),
-                              {first, second, engine.optimizer().steps()}, state);
+    checkpoint = writer.write(*model, train_step.parameters(),
+                              {first, second, train_step.optimizer().steps()}, state);
   } else {
     checkpoint = options.folder / "checkpoints";
   }

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What surrounds every call of the C API: nothing is thrown through it, NULL and structs of another
-// version are met here.
+// The frame of every C API call: exceptions become a status, NULL and structs of other versions are
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace rotary::c_api {
 
-/// What an error calls an argument: "options", "in[1].dtype", "positions.ids.dtype". Put together
-/// only when it is printed: most calls are good.
+/// Name of an argument in errors: "options", "in[1].dtype", "positions.ids.dtype". Formatted only
+/// when printed.
 struct Name {
   std::string_view text{};
   std::int64_t index = -1;
@@ -37,7 +37,7 @@ struct Name {
 };
 std::ostream& operator<<(std::ostream& out, const Name& name);
 
-/// The call under way; it knows the name of its function, for errors.
+/// The current call: its function name for errors, and argument access.
 class Call {
  public:
   explicit Call(const char* function) noexcept : function_(function) {}
@@ -47,15 +47,15 @@ class Call {
     internal::reject("[", function_, "] ", args...);
   }
 
-  /// What the pointer points to. Throws for NULL.
+  /// Dereferences the pointer. Throws for NULL.
   template <typename T>
   T& need(T* pointer, const Name& name) const {
     if (pointer == nullptr) reject(name, " must not be NULL");
     return *pointer;
   }
 
-  /// The caller's struct in this library's size: what it lacks is zero. Throws for NULL, a
-  /// struct_size that no version has, and fields that this version does not know.
+  /// Copies the caller's struct; members that it lacks are zero. Throws for NULL, an impossible
+  /// struct_size, and non-zero members that this version does not know.
   template <typename T>
   T read(const T* given, const Name& name) const {
     T value{};
@@ -78,7 +78,7 @@ class Call {
     return value;
   }
 
-  /// Fills as much of the caller's struct as it has; struct_size stays. Throws as read() does.
+  /// Writes the members that the caller's struct has; keeps its struct_size. Throws as read() does.
   template <typename T>
   void write(T value, T* to, const Name& name) const {
     value.struct_size = read(to, name).struct_size;
@@ -97,8 +97,8 @@ class Call {
   const char* function_;
 };
 
-/// Runs body(state, call). What it throws becomes the status and rotary_last_error(). The only try
-/// and catch of the C API.
+/// Runs body(state, call). Exceptions become the status and rotary_last_error(). The only try/catch
+/// of the C API.
 rotary_status guard(const char* function, void (*body)(const void* state, const Call& call),
                     const void* state) noexcept;
 
@@ -111,7 +111,7 @@ rotary_status guard(const char* function, const Body& body) noexcept {
   return guard(function, run, &body);
 }
 
-/// guard() for a function that makes a handle: *handle is NULL unless it succeeds.
+/// guard() for a function that creates a handle: *handle is NULL unless it succeeds.
 template <typename Handle, typename Body>
 rotary_status guard_new(const char* function, Handle** handle, const Name& name,
                         const Body& body) noexcept {

@@ -11,7 +11,7 @@
 namespace rotary::c_api {
 namespace {
 
-// Enumerations count alike in both languages, from 0 or from 1.
+// Enumerators have the same order in both languages, from 0 or from 1.
 static_assert(static_cast<int>(DType::kFloat16) + 1 == ROTARY_DTYPE_FLOAT16);
 static_assert(static_cast<int>(DType::kInt64) + 1 == ROTARY_DTYPE_INT64);
 static_assert(static_cast<int>(DType::kFloat8E5M2) + 1 == ROTARY_DTYPE_FLOAT8_E5M2);
@@ -54,7 +54,7 @@ TensorView view_without_scale(const Call& call, const rotary_tensor& tensor, con
   return view_of(call, tensor, name);
 }
 
-/// Whole numbers as the caller has them: a list in host memory, or a view in its place.
+/// Integers as the caller gives them: a list in host memory, or a view instead.
 struct GivenRow {
   std::string_view list_name{};
   const std::int64_t* list = nullptr;
@@ -73,7 +73,7 @@ GivenRow boundaries_of(const rotary_positions& p) noexcept {
   return {"boundaries", p.boundaries, p.num_boundaries, "boundaries_view", p.boundaries_view};
 }
 
-/// A row of no numbers where none are given.
+/// An empty row where none is given.
 ConstTensorView to_row(const Call& call, const GivenRow& row, const Name& name) {
   if (row.view != nullptr) {
     if (row.has_list()) {
@@ -89,7 +89,7 @@ ConstTensorView to_row(const Call& call, const GivenRow& row, const Name& name) 
   return {row.list, DType::kInt64, 1, {row.length}, {1}, {}};
 }
 
-/// Throws for what the kind does not use.
+/// Throws for members that the kind does not use.
 void check_unused(const Call& call, const rotary_positions& p, const Name& name) {
   const auto unused = [&](bool is_given, std::string_view field) {
     if (is_given) call.reject(name.dot(field), " does not belong to kind ", p.kind);
@@ -138,9 +138,8 @@ Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
                      .scale = f.scale,
                      .softmax_scale = f.softmax_scale,
                      .growth_origin = f.growth_origin};
-  constexpr std::int64_t kMostPairs = std::int64_t{1} << 20;
-  constexpr std::int64_t kMostAxes = 16;  // as Rope
-  if (f.pairs < 1 || f.pairs > kMostPairs || f.axes < 1 || f.axes > kMostAxes) return result;
+  constexpr std::int64_t kMaxPairs = std::int64_t{1} << 20;
+  if (f.pairs < 1 || f.pairs > kMaxPairs || f.axes < 1 || f.axes > kMaxAxes) return result;
   const std::int64_t size = f.pairs * f.axes;
   if (f.pairs > head_dim / 2) {
     result.values.resize(static_cast<std::size_t>(size));

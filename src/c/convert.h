@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Structs of the C API to those of the C++ API and back. Checked here is only what C alone can get
-// wrong: NULL, versions, numbers that are no enumerator. The C++ API checks the rest, in its words.
+// Conversion between the structs of the C API and the C++ API. Checks only what is specific to C:
+// NULL, struct versions, invalid enumerators. The C++ API checks the rest.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ HeadLayout to_layout(const Call& call, const rotary_head_layout* given);
 /// With the output pairing filled in.
 rotary_head_layout from_layout(const HeadLayout& layout) noexcept;
 
-/// Of more pairs than a head has, which Rope refuses, no values are read: who takes rotary_dim for
-/// the number of pairs has none there.
+/// With more pairs than a head has, which Rope rejects, no values are read: a caller that passes
+/// rotary_dim as the number of pairs does not have them.
 Frequencies to_frequencies(const Call& call, const rotary_frequencies* given,
                            std::int64_t head_dim);
 /// Points into the argument.
@@ -35,7 +35,7 @@ rotary_frequencies from_frequencies(const Frequencies& frequencies) noexcept;
 rotary_threads read_threads(const Call& call, const rotary_threads* given);
 Threads to_threads(const rotary_threads& threads);
 
-/// NULL: the defaults. `threads` has been read from given->threads.
+/// NULL: the defaults. `threads` is read from given->threads.
 struct Options {
   RopeOptions rope{};
   rotary_threads threads{};
@@ -44,8 +44,8 @@ Options to_options(const Call& call, const rotary_rope_options* given);
 
 Stream to_stream(const Call& call, void* handle, std::int32_t overlap);
 
-/// Throws for a tensor with out_scale, as all do that are not the result of a rotation: a number
-/// that is not used would be a fault that nobody sees.
+/// Throws for a tensor with out_scale, which only outputs of rotations use: ignoring it would hide
+/// an error.
 TensorView to_tensor(const Call& call, const rotary_tensor* given, const Name& name);
 
 /// An array of the caller's tensors, read one by one.
@@ -53,9 +53,9 @@ class TensorArray {
  public:
   TensorArray(const Call& call, const rotary_tensor* array, const Name& name);
   TensorView operator[](std::size_t index) const;
-  /// No view where the tensor has no memory, whatever else it says.
+  /// An empty view if data is NULL; other members are then ignored.
   TensorView if_given(std::size_t index) const;
-  /// The result of a rotation.
+  /// The output of a rotation.
   struct Result {
     TensorView view{};
     const float* scale = nullptr;
@@ -71,7 +71,7 @@ class TensorArray {
   Name name_;
 };
 
-/// Throws unless there is room for so many tensors in one call.
+/// Throws unless one call takes that many tensors.
 std::size_t check_count(const Call& call, std::int64_t count);
 
 /// The operands of a call, without allocation. `out` NULL: in place.

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What stands behind the opaque pointers.
+// The types behind the opaque handles.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 
 struct rotary_model {
   explicit rotary_model(rotary::Model read);
-  // Pointers into the model were given out.
+  // Not movable: callers hold pointers into the model.
   ~rotary_model() = default;
   rotary_model(const rotary_model&) = delete;
   rotary_model& operator=(const rotary_model&) = delete;
@@ -38,9 +38,9 @@ struct rotary_model {
 
 struct rotary_rope {
   rotary::Rope rope;
-  /// As given, for rotary_rope_get_options.
+  /// As passed by the caller, for rotary_rope_get_options.
   rotary_threads threads{};
-  /// Handed to every call.
+  /// Passed to every call.
   rotary::Stream stream{};
 };
 

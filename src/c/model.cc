@@ -20,6 +20,7 @@ using rotary::c_api::guard_new;
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   std::vector<const char*> result;
+  result.reserve(texts.size());
   for (const std::string& text : texts) result.push_back(text.c_str());
   return result;
 }

@@ -16,7 +16,7 @@
 namespace rotary::c_api {
 namespace {
 
-/// The exception itself is kept: its text needs no copy, hence no memory that might be missing.
+/// Keeps the exception itself: copying its text could run out of memory.
 struct LastError {
   std::exception_ptr exception{};
   const char* message = "";
@@ -27,7 +27,7 @@ LastError& last_error() noexcept {
   return error;
 }
 
-/// To be called while the exception is handled.
+/// Called from a catch clause.
 rotary_status remember(rotary_status status, const char* message) noexcept {
   last_error() = {std::current_exception(), message};
   return status;
@@ -53,7 +53,7 @@ rotary_status guard(const char* function, void (*body)(const void* state, const 
   } catch (const std::exception& error) {
     return remember(ROTARY_INTERNAL_ERROR, error.what());
   } catch (...) {
-    return remember(ROTARY_INTERNAL_ERROR, "something that is no std::exception was thrown");
+    return remember(ROTARY_INTERNAL_ERROR, "an exception that is not a std::exception was thrown");
   }
 }
 
@@ -75,7 +75,7 @@ std::int32_t Call::choose(std::int32_t value, std::int32_t lowest, std::int32_t 
 
 void Call::copy_in(const void* given, const Name& name, void* value, std::size_t size,
                    std::size_t alignment) const {
-  // Far beyond any struct to come: what is larger was never set.
+  // Far larger than any future struct: a larger value was never initialised.
   constexpr std::uint32_t kLargest = 4096;
   std::uint32_t given_size = 0;
   std::memcpy(&given_size, &need(static_cast<const std::byte*>(given), name), sizeof(given_size));

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Per target: cos and sin of fixed-point phases, as rope/phase.h defines them.
+// Per target: cos and sin of fixed-point phases, as engine/phase.h defines them.
 
 #if defined(ROTARY_CPU_COS_SIN_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROTARY_CPU_COS_SIN_INL_H
@@ -16,24 +16,24 @@
 #include <cstdint>
 
 #include "cpu/vectors-inl.h"
-#include "rope/phase.h"
+#include "engine/phase.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// As many phases as are turned into cos and sin at a time; arrays of this size leave no tails.
-inline constexpr std::size_t kPhases = 256;
+/// Phases per call: a multiple of the lanes of every vector, so that arrays need no tails.
+inline constexpr std::size_t kMaxPhases = 256;
 
 template <class D, class V, class Coefficients>
 HWY_INLINE V horner(D d, V x2, const Coefficients& coefficients) {
   V sum = hn::Set(d, coefficients[0]);
   for (std::size_t i = 1; i < coefficients.size(); ++i) {
-    sum = fused(d, sum, x2, hn::Set(d, coefficients[i]));
+    sum = mul_add(d, sum, x2, hn::Set(d, coefficients[i]));
   }
   return sum;
 }
 
-/// cos and sin at x eighths of a turn past `quadrant` quarters.
+/// cos and sin at `quadrant` quarters and x eighths of a turn, |x| <= 1.
 template <class D, class V, class VU>
 HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
   using T = hn::TFromD<D>;
@@ -42,18 +42,18 @@ HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
   using TU = hn::TFromD<decltype(du)>;
   constexpr int kToSign = 8 * sizeof(T) - 2;
   const V x2 = hn::Mul(x, x);
-  const V even = horner(d, x2, P::kCos);
-  const V odd = fused(d, hn::Set(d, P::kLead), x, hn::Mul(horner(d, x2, P::kSin), x));
+  const V cos = horner(d, x2, P::kCos);
+  const V sin = mul_add(d, hn::Set(d, P::kLead), x, hn::Mul(horner(d, x2, P::kSin), x));
   const auto one = hn::Set(du, TU{1});
   const auto two = hn::Set(du, TU{2});
   const auto swap = hn::RebindMask(d, hn::Eq(hn::And(quadrant, one), one));
   const auto cos_sign = hn::ShiftLeft<kToSign>(hn::And(hn::Add(quadrant, one), two));
   const auto sin_sign = hn::ShiftLeft<kToSign>(hn::And(quadrant, two));
-  c = hn::Xor(hn::IfThenElse(swap, odd, even), hn::BitCast(d, cos_sign));
-  s = hn::Xor(hn::IfThenElse(swap, even, odd), hn::BitCast(d, sin_sign));
+  c = hn::Xor(hn::IfThenElse(swap, sin, cos), hn::BitCast(d, cos_sign));
+  s = hn::Xor(hn::IfThenElse(swap, cos, sin), hn::BitCast(d, sin_sign));
 }
 
-/// From the upper 32 bits of phases.
+/// cos and sin in float, from the upper 32 bits of phases.
 template <class D, class VU, class V = hn::Vec<D>>
 HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
   const hn::RebindToUnsigned<D> du;
@@ -68,22 +68,22 @@ HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
   hn::StoreU(sin, d, s);
 }
 
-/// c[i], s[i] for `count` phases; writes up to the next multiple of the vector's lanes.
+/// c[i] and s[i] of `count` phases. Writes up to the next multiple of the vector's lanes.
 HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
                            float* HWY_RESTRICT c, float* HWY_RESTRICT s) {
-  HWY_ALIGN std::uint32_t tops[kPhases];
+  HWY_ALIGN std::uint32_t tops[kMaxPhases];
   for (std::size_t i = 0; i < count; ++i) tops[i] = static_cast<std::uint32_t>(phases[i] >> 32);
   const FullTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
-  for (std::size_t i = count; i < kPhases && i % hn::Lanes(d) != 0; ++i) tops[i] = 0;
+  for (std::size_t i = count; i < kMaxPhases && i % hn::Lanes(d) != 0; ++i) tops[i] = 0;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     cos_sin_of_tops(d, hn::Load(du, tops + i), c + i, s + i);
   }
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// The usual case, without a detour through memory: one whole position, and fractions of a turn in
-/// two halves. Of the 64-bit product only the upper half is wanted:
+/// The usual case without phases in memory: one integer position p times fractions f of a turn,
+/// given in two halves. Only the upper half of the 64-bit product is needed:
 ///   high(p_low f_low) + p_low f_high + p_high f_low    modulo 2^32.
 HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_RESTRICT low,
                            const std::uint32_t* HWY_RESTRICT high, std::size_t count,
@@ -108,9 +108,9 @@ HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_REST
 
 HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
                            double* HWY_RESTRICT c, double* HWY_RESTRICT s) {
-  // Not every target converts 64-bit integers; compilers know which do.
-  HWY_ALIGN double eighths[kPhases];
-  HWY_ALIGN std::uint64_t quadrants[kPhases];
+  // Scalar: not every target converts 64-bit integers. Compilers vectorise this where it does.
+  HWY_ALIGN double eighths[kMaxPhases];
+  HWY_ALIGN std::uint64_t quadrants[kMaxPhases];
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t quadrant = (phases[i] + (std::uint64_t{1} << 61)) >> 62;
     const auto rest = static_cast<std::int64_t>(phases[i] - (quadrant << 62));
@@ -119,7 +119,7 @@ HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t
   }
   const FullTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
-  for (std::size_t i = count; i < kPhases && i % hn::Lanes(d) != 0; ++i) {
+  for (std::size_t i = count; i < kMaxPhases && i % hn::Lanes(d) != 0; ++i) {
     eighths[i] = 0.0;
     quadrants[i] = 0;
   }

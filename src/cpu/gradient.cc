@@ -1,16 +1,16 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradients of the rotation with respect to what is not a tensor. With o = z x the rotated pair and
-// g the gradient that arrives there,
-//   d loss / d phase   = o_x g_y - o_y g_x     (the turn)
-//   d loss / d log |z| = o_x g_x + o_y g_y     (the stretch)
+// Gradients of the rotation with respect to frequencies, positions and scale. With o = z x the
+// rotated pair and g the gradient of the loss with respect to o,
+//   d loss / d phase   = o_x g_y - o_y g_x
+//   d loss / d log |z| = o_x g_x + o_y g_y
 // summed over heads; frequencies, positions, growth and scale follow by the chain rule.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/gradient.cc"
 #include "cpu/targets.h"
-// Above is before this on purpose: it says which targets are built.
+// Must come before Highway's headers: it selects the targets.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -20,22 +20,21 @@
 #include <functional>
 #include <vector>
 
-#include "cpu/pairs-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
-#include "cpu/row-inl.h"
-#include "cpu/turns-inl.h"
-#include "rope/kernel.h"
+#include "cpu/rotate_strided-inl.h"
+#include "cpu/rotation_row-inl.h"
+#include "engine/kernel.h"
 
 #ifndef ROTARY_CPU_GRADIENT_ONCE
 #define ROTARY_CPU_GRADIENT_ONCE
 namespace rotary::internal {
 
-/// Tokens whose sums are added up before they join those of others. The order of all additions
-/// follows from this number and never from the number of threads.
+/// Tokens per block. Gradients are summed within a block and then over the blocks, so that the
+/// order of additions does not depend on the number of threads.
 inline constexpr std::int64_t kBlockTokens = 64;
 
-/// Where the sums of a block go: [pairs x axes] for the frequencies, and one for the scale.
+/// Sums of one block: frequencies [pairs x axes] and scale [1]; null where not asked for.
 struct BlockSums {
   double* frequencies = nullptr;
   double* scale = nullptr;
@@ -47,7 +46,7 @@ struct BlockSums {
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// The head of one token: what was rotated and the gradient of the result.
+/// One head of one token: the input of the rotation and the gradient of its output.
 template <typename Storage>
 struct GradientHead {
   const Storage* x;
@@ -56,53 +55,54 @@ struct GradientHead {
   std::int64_t g_step;
 };
 
-/// Adds turn and stretch of the pairs from i on that fill vectors of this tag.
+/// Gradients with respect to phase and log |z| of every pair, [pairs] each.
+template <typename T>
+struct PairGradients {
+  T* phase;
+  T* log_magnitude;
+};
+
+/// Adds the gradients of the pairs from i on that fill vectors of this tag. Returns the first pair
+/// that is left.
 template <class E, class D>
-HWY_INLINE std::int64_t add_pairs(D d, const Job& job, const GradientHead<typename E::Storage>& a,
-                                  const Row<typename E::Compute>& row, std::int64_t i,
-                                  typename E::Compute* turn, typename E::Compute* stretch) {
+HWY_INLINE std::int64_t add_pairs(D d, const RotateParams& params,
+                                  const GradientHead<typename E::Storage>& head,
+                                  const RotationRow<typename E::Compute>& row, std::int64_t i,
+                                  const PairGradients<typename E::Compute>& sums) {
   using V = hn::Vec<D>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= job.pairs; i += lanes) {
-    const V c = hn::LoadU(d, row.c + i);
-    const V s = hn::LoadU(d, row.s + i);
-    V x = c;
-    V y = c;
-    V gx = c;
-    V gy = c;
-    if (kMaxLanes<D> > 1 || (a.x_step == 1 && a.g_step == 1)) {
-      load_pairs<E>(d, job.read, a.x, job.pairs, i, x, y);
-      load_pairs<E>(d, job.write, a.g, job.pairs, i, gx, gy);
+  const std::int64_t pairs = params.pairs;
+  for (; i + lanes <= pairs; i += lanes) {
+    const Rotation<V> z = load_rotation(d, row, i);
+    Pairs<V> x{z.c, z.c};
+    Pairs<V> g{z.c, z.c};
+    if (kMaxLanes<D> > 1 || (head.x_step == 1 && head.g_step == 1)) {
+      x = load_pairs<E>(d, params.read, head.x, pairs, i);
+      g = load_pairs<E>(d, params.write, head.g, pairs, i);
     } else {
-      const auto load = [&](Pairing pairing, const auto* from, std::int64_t step, V& u, V& v)
-                            HWY_ATTR {
-                              const bool half = pairing == Pairing::kHalf;
-                              u = E::load(d, from + (half ? i : 2 * i) * step);
-                              v = E::load(d, from + (half ? i + job.pairs : 2 * i + 1) * step);
-                            };
-      load(job.read, a.x, a.x_step, x, y);
-      load(job.write, a.g, a.g_step, gx, gy);
+      x = load_strided_pair<E>(d, params.read, head.x, head.x_step, pairs, i);
+      g = load_strided_pair<E>(d, params.write, head.g, head.g_step, pairs, i);
     }
-    const V first = fused_negative(d, y, s, hn::Mul(x, c));
-    const V second = fused(d, x, s, hn::Mul(y, c));
-    const V turned = fused_negative(d, second, gx, hn::Mul(first, gy));
-    const V stretched = fused(d, first, gx, hn::Mul(second, gy));
-    hn::StoreU(hn::Add(hn::LoadU(d, turn + i), turned), d, turn + i);
-    hn::StoreU(hn::Add(hn::LoadU(d, stretch + i), stretched), d, stretch + i);
+    const Pairs<V> o = rotate_pairs(d, z, x);
+    const V phase = neg_mul_add(d, o.y, g.x, hn::Mul(o.x, g.y));
+    const V log_magnitude = mul_add(d, o.x, g.x, hn::Mul(o.y, g.y));
+    hn::StoreU(hn::Add(hn::LoadU(d, sums.phase + i), phase), d, sums.phase + i);
+    hn::StoreU(hn::Add(hn::LoadU(d, sums.log_magnitude + i), log_magnitude), d,
+               sums.log_magnitude + i);
   }
   return i;
 }
 
-/// All heads of one token of one operand.
+/// Adds the gradients of all heads of one token of one operand.
 template <class E>
-void add_token(const GradientJob& job, std::size_t operand, std::int64_t b, std::int64_t t,
-               const Row<typename E::Compute>& row, typename E::Compute* turn,
-               typename E::Compute* stretch) {
+void add_token(const GradientParams& params, std::size_t operand, std::int64_t b, std::int64_t t,
+               const RotationRow<typename E::Compute>& row,
+               const PairGradients<typename E::Compute>& sums) {
   using T = typename E::Compute;
   using Storage = typename E::Storage;
-  const Job& forward = job.forward;
-  const ConstTensorView& in = job.tensors[operand].in;
-  const ConstTensorView& grad = job.tensors[operand].grad_out;
+  const RotateParams& forward = params.forward;
+  const ConstTensorView& in = params.tensors[operand].in;
+  const ConstTensorView& grad = params.tensors[operand].grad_out;
   const auto* x = static_cast<const Storage*>(in.data) + b * in.strides[0] + t * in.strides[1] +
                   forward.rotary_offset * in.strides[3];
   const auto* g = static_cast<const Storage*>(grad.data) + b * grad.strides[0] +
@@ -114,54 +114,54 @@ void add_token(const GradientJob& job, std::size_t operand, std::int64_t b, std:
     if constexpr (kHasBlocks) {
       if (head.x_step == 1 && head.g_step == 1) {
         if (forward.read == Pairing::kHalf && forward.write == Pairing::kHalf) {
-          i = add_pairs<E>(FullTag<T>(), forward, head, row, i, turn, stretch);
+          i = add_pairs<E>(FullTag<T>(), forward, head, row, i, sums);
         }
-        i = add_pairs<E>(BlockTag<T>(), forward, head, row, i, turn, stretch);
+        i = add_pairs<E>(BlockTag<T>(), forward, head, row, i, sums);
       }
     }
-    add_pairs<E>(OneTag<T>(), forward, head, row, i, turn, stretch);
+    add_pairs<E>(OneTag<T>(), forward, head, row, i, sums);
   }
 }
 
-/// Adds the operands of one arithmetic to `turns` and `stretches`, [pairs] doubles.
+/// Adds the gradients of one token of all operands whose arithmetic is T. `memory` is [2 * pairs].
 template <typename T>
-void add_operands(const GradientJob& job, RowMaker<T>& maker, std::int64_t b, std::int64_t t,
-                  std::vector<T>& sums, double* turns, double* stretches) {
-  const std::int64_t pairs = job.forward.pairs;
-  const Row<T> row = maker.make(b, t);
-  std::fill(sums.begin(), sums.end(), T{0});
-  T* turn = sums.data();
-  T* stretch = sums.data() + pairs;
-  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
-    if (job.tensors[i].in.shape[2] == 0) continue;
-    const DType dtype = job.tensors[i].in.dtype;
+void add_operands(const GradientParams& params, RotationRowBuilder<T>& rows, std::int64_t b,
+                  std::int64_t t, std::vector<T>& memory, const PairGradients<double>& sums) {
+  const std::int64_t pairs = params.forward.pairs;
+  const RotationRow<T> row = rows.build(b, t);
+  std::fill(memory.begin(), memory.end(), T{0});
+  const PairGradients<T> token{memory.data(), memory.data() + pairs};
+  for (std::size_t i = 0; i < params.tensors.size(); ++i) {
+    if (params.tensors[i].in.shape[2] == 0) continue;
+    const DType dtype = params.tensors[i].in.dtype;
     if constexpr (sizeof(T) == sizeof(double)) {
-      if (dtype == DType::kFloat64) add_token<Float64>(job, i, b, t, row, turn, stretch);
+      if (dtype == DType::kFloat64) add_token<Float64>(params, i, b, t, row, token);
     } else {
-      if (dtype == DType::kFloat32) add_token<Float32>(job, i, b, t, row, turn, stretch);
-      if (dtype == DType::kBFloat16) add_token<BFloat16>(job, i, b, t, row, turn, stretch);
-      if (dtype == DType::kFloat16) add_token<Float16>(job, i, b, t, row, turn, stretch);
+      if (dtype == DType::kFloat32) add_token<Float32>(params, i, b, t, row, token);
+      if (dtype == DType::kBFloat16) add_token<BFloat16>(params, i, b, t, row, token);
+      if (dtype == DType::kFloat16) add_token<Float16>(params, i, b, t, row, token);
     }
   }
   for (std::int64_t i = 0; i < pairs; ++i) {
-    turns[i] += static_cast<double>(turn[i]);
-    stretches[i] += static_cast<double>(stretch[i]);
+    sums.phase[i] += static_cast<double>(token.phase[i]);
+    sums.log_magnitude[i] += static_cast<double>(token.log_magnitude[i]);
   }
 }
 
-/// From the turns and stretches of one token to the gradients.
-inline void finish_token(const GradientJob& job, const Place& place, std::int64_t b, std::int64_t t,
-                         const double* turns, const double* stretches, const BlockSums& sums) {
-  const Frequencies& f = job.frequencies;
-  const TensorView& positions = job.parameters.positions;
-  const bool one_axis = job.forward.positions.same_on_all_axes();
+/// The chain rule for one token: from its pairs to frequencies, positions and scale.
+inline void apply_chain_rule(const GradientParams& params, const AxisPositions& at, std::int64_t b,
+                             std::int64_t t, const PairGradients<double>& token,
+                             const BlockSums& sums) {
+  const Frequencies& f = params.frequencies;
+  const TensorView& positions = params.parameters.positions;
+  const bool one_axis = params.forward.positions.same_on_all_axes();
   for (std::int64_t a = 0; a < f.axes; ++a) {
     double gradient = 0.0;
     for (std::int64_t i = 0; i < f.pairs; ++i) {
       const auto entry = static_cast<std::size_t>(i * f.axes + a);
-      if (sums.frequencies != nullptr) sums.frequencies[entry] += place.at[a].real * turns[i];
-      gradient += f.values[entry] * turns[i];
-      if (!f.growth.empty()) gradient += f.growth[entry] * stretches[i];
+      if (sums.frequencies != nullptr) sums.frequencies[entry] += at.at[a].real * token.phase[i];
+      gradient += f.values[entry] * token.phase[i];
+      if (!f.growth.empty()) gradient += f.growth[entry] * token.log_magnitude[i];
     }
     if (positions.data == nullptr) continue;
     const std::int64_t row = positions.shape[1] == 1 ? 0 : b;
@@ -170,33 +170,32 @@ inline void finish_token(const GradientJob& job, const Place& place, std::int64_
         gradient;
   }
   if (sums.scale == nullptr) return;
-  double stretch = 0.0;
-  for (std::int64_t i = 0; i < f.pairs; ++i) stretch += stretches[i];
-  *sums.scale += stretch / f.scale;
+  double total = 0.0;
+  for (std::int64_t i = 0; i < f.pairs; ++i) total += token.log_magnitude[i];
+  *sums.scale += total / f.scale;
 }
 
-void gradient_block(const GradientJob& job, const Plan& plan, std::int64_t block,
+void gradient_block(const GradientParams& params, const CpuPlan& plan, std::int64_t block,
                     const BlockSums& sums) {
-  const auto pairs = static_cast<std::size_t>(job.forward.pairs);
-  RowMaker<float> floats(job.forward, RowForm::kPlain);
-  RowMaker<double> doubles(job.forward, RowForm::kPlain);
-  PositionReader reader(job.forward.positions);
-  std::vector<float> float_sums(plan.uses_float ? 2 * pairs : 0);
-  std::vector<double> double_sums(plan.uses_double ? 2 * pairs : 0);
-  std::vector<double> token(2 * pairs);
-  double* turns = token.data();
-  double* stretches = token.data() + pairs;
+  const auto pairs = static_cast<std::size_t>(params.forward.pairs);
+  RotationRowBuilder<float> float_rows(params.forward, RowLayout::kPerPair);
+  RotationRowBuilder<double> double_rows(params.forward, RowLayout::kPerPair);
+  PositionReader reader(params.forward.positions);
+  std::vector<float> float_memory(plan.uses_float ? 2 * pairs : 0);
+  std::vector<double> double_memory(plan.uses_double ? 2 * pairs : 0);
+  std::vector<double> memory(2 * pairs);
+  const PairGradients<double> token{memory.data(), memory.data() + pairs};
 
-  const auto [batches, tokens, heads, head_dim] = job.tensors.front().in.shape;
+  const auto [batches, tokens, heads, head_dim] = params.tensors.front().in.shape;
   const std::int64_t last = std::min(tokens, (block + 1) * kBlockTokens);
   for (std::int64_t t = block * kBlockTokens; t < last; ++t) {
     for (std::int64_t b = 0; b < batches; ++b) {
-      std::fill(token.begin(), token.end(), 0.0);
-      if (plan.uses_float) add_operands(job, floats, b, t, float_sums, turns, stretches);
-      if (plan.uses_double) add_operands(job, doubles, b, t, double_sums, turns, stretches);
-      Place place;
-      read_place(job.forward.positions, reader, job.frequencies.axes, b, t, place);
-      finish_token(job, place, b, t, turns, stretches, sums);
+      std::fill(memory.begin(), memory.end(), 0.0);
+      if (plan.uses_float) add_operands(params, float_rows, b, t, float_memory, token);
+      if (plan.uses_double) add_operands(params, double_rows, b, t, double_memory, token);
+      AxisPositions at;
+      read_axis_positions(params.forward.positions, reader, params.frequencies.axes, b, t, at);
+      apply_chain_rule(params, at, b, t, token, sums);
     }
   }
 }
@@ -223,10 +222,10 @@ void set_to_zero(const TensorView& view) {
 
 }  // namespace
 
-void gradient_on_cpu(const GradientJob& job, const Threads& threads) {
-  const ParameterGradients& wanted = job.parameters;
-  const Plan plan = make_plan(job.forward, threads);
-  const std::int64_t tokens = job.tensors.front().in.shape[1];
+void gradient_on_cpu(const GradientParams& params, const Threads& threads) {
+  const ParameterGradients& wanted = params.parameters;
+  const CpuPlan plan = make_cpu_plan(params.forward, threads);
+  const std::int64_t tokens = params.tensors.front().in.shape[1];
   const std::int64_t blocks = (tokens + kBlockTokens - 1) / kBlockTokens;
   const std::size_t entries = wanted.frequencies.size() + 1;
   std::vector<double> sums(static_cast<std::size_t>(blocks) * entries);
@@ -241,7 +240,7 @@ void gradient_on_cpu(const GradientJob& job, const Threads& threads) {
   const int tasks = static_cast<int>(std::min<std::int64_t>(plan.tasks, blocks));
   const auto run = [&](int task) {
     for (std::int64_t block = blocks * task / tasks; block < blocks * (task + 1) / tasks; ++block) {
-      engine(job, plan, block, block_sums(block));
+      engine(params, plan, block, block_sums(block));
     }
   };
   if (tasks > 0) run_tasks(threads, tasks, std::ref(run));

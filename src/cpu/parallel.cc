@@ -15,8 +15,9 @@
 namespace rotary::internal {
 namespace {
 
-/// Keeps the first exception of several tasks: none may leave a thread that is not ours.
-class Catcher {
+/// Keeps the first exception of several tasks: none may escape into a thread of the caller or of
+/// OpenMP.
+class ExceptionCatcher {
  public:
   void call(const std::function<void(int)>& task, int i) noexcept {
     try {
@@ -52,9 +53,9 @@ int count_of(const Threads& threads) noexcept {
 
 void run_tasks(const Threads& threads, int tasks, const std::function<void(int)>& task) {
   if (tasks == 1) return task(0);
-  Catcher catcher;
+  ExceptionCatcher catcher;
   if (threads.run) {
-    // Two references: std::function holds them without allocating.
+    // A lambda of two references: std::function stores it without allocating.
     threads.run(tasks, [&catcher, &task](int i) { catcher.call(task, i); });
   } else {
 #ifdef _OPENMP

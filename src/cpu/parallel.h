@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Tasks on the caller's pool, on OpenMP's threads, or here.
+// Runs tasks on the caller's thread pool, on OpenMP threads or on the calling thread.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,10 @@
 
 namespace rotary::internal {
 
-/// How many tasks at once the caller wants; 1 inside an OpenMP parallel region,
-/// unless there is a pool.
+/// Number of tasks to run concurrently. Without a pool it is 1 inside an OpenMP parallel region.
 int count_of(const Threads& threads) noexcept;
 
-/// task(0) ... task(tasks - 1). What a task throws is thrown here, the first of several.
+/// Calls task(0) ... task(tasks - 1). Rethrows the first exception that a task throws.
 void run_tasks(const Threads& threads, int tasks, const std::function<void(int)>& task);
 
 }  // namespace rotary::internal

@@ -7,97 +7,89 @@
 #include <cstddef>
 
 #include "cpu/parallel.h"
-#include "cpu/targets.h"
 
 namespace rotary::internal {
 namespace {
 
-constexpr std::int64_t kNearBytes = std::int64_t{3} << 19;    // most of a second-level cache
+constexpr std::int64_t kCacheBytes = std::int64_t{3} << 19;   // most of a second-level cache
 constexpr std::int64_t kTaskBytes = std::int64_t{1} << 18;    // some 20 us: worth a thread
 constexpr std::int64_t kStreamBytes = std::int64_t{1} << 23;  // more than a core's share of caches
 constexpr std::int64_t kStreamAlignment = 64;                 // the widest vector
-constexpr std::int64_t kLongToken = 1024;                     // of which two lines are little
-constexpr std::int64_t kManyHeads = 8;  // from here on angles cost less than jumping in memory
+constexpr std::int64_t kLongTokenBytes = 1024;  // partial lines at both ends cost little
+constexpr std::int64_t kManyHeads = 8;  // angles cost less than visiting tokens out of order
 
-/// Only x86 has stores that spare reading the lines they fill; elsewhere the hardware sees by
-/// itself that lines are filled.
+/// Only x86 has non-temporal stores that avoid reading the lines they fill. Other CPUs detect by
+/// themselves that whole lines are written.
 #if defined(__x86_64__)
-constexpr bool kHasStreams = true;
+constexpr bool kHasStreamStores = true;
 #else
-constexpr bool kHasStreams = false;
+constexpr bool kHasStreamStores = false;
 #endif
 
-bool same_memory(const Operand& x) noexcept { return x.in.data == x.out.data; }
+bool is_in_place(const Operand& x) noexcept { return x.in.data == x.out.data; }
 
-/// Every head begins at a multiple of the widest vector, before and after.
-bool can_stream(const Job& job, const Operand& x) noexcept {
-  if (x.in.strides[3] != 1 || x.out.strides[3] != 1 || job.read != job.write) return false;
+/// Whether every run of results is aligned to the widest vector.
+bool can_stream(const RotateParams& params, const Operand& x) noexcept {
+  if (x.in.strides[3] != 1 || x.out.strides[3] != 1 || params.read != params.write) return false;
   const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
   const auto aligned = [size](std::int64_t elements) {
     return elements * size % kStreamAlignment == 0;
   };
-  const std::int64_t halves = job.write == Pairing::kHalf ? job.pairs : 2 * job.pairs;
+  const std::int64_t run = params.write == Pairing::kHalf ? params.pairs : 2 * params.pairs;
   return reinterpret_cast<std::uintptr_t>(x.out.data) % kStreamAlignment == 0 &&
-         aligned(job.rotary_offset) && aligned(halves) && aligned(x.out.strides[0]) &&
+         aligned(params.rotary_offset) && aligned(run) && aligned(x.out.strides[0]) &&
          aligned(x.out.strides[1]) && aligned(x.out.strides[2]);
 }
 
-/// The heads of a token follow each other, and fill many lines, alone or with the next token's.
-bool can_stage(const Plan& plan, const Operand& x) noexcept {
+/// Whether the heads of a token are contiguous and fill many lines, alone or with those of the next
+/// token.
+bool can_combine(TokenOrder order, const Operand& x) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(x.out.dtype));
   const std::int64_t head = x.out.shape[3];
   const std::int64_t token = x.out.shape[2] * head;
-  const bool follow = x.out.strides[1] == token && !plan.tokens_first;
-  return x.out.strides[3] == 1 && x.out.strides[2] == head && head * size <= kStageBytes &&
-         (follow || token * size >= kLongToken);
+  const bool contiguous_tokens = x.out.strides[1] == token && order == TokenOrder::kBatchOuter;
+  return x.out.strides[3] == 1 && x.out.strides[2] == head && head * size <= kMaxCombinedBytes &&
+         (contiguous_tokens || token * size >= kLongTokenBytes);
 }
 
-/// Large results out of place go past the caches, where there are stores for it.
-Delivery delivery_of(const Job& job, const Plan& plan, const Operand& x,
-                     std::int64_t written) noexcept {
-  if (!kHasStreams || written < kStreamBytes || same_memory(x)) return Delivery::kCached;
-  if (can_stream(job, x)) return Delivery::kStreamed;
-  return can_stage(plan, x) ? Delivery::kStaged : Delivery::kCached;
-}
-
-/// Operands of one call share their pairings, so that never two forms are wanted besides kPlain.
-RowForm form_for(const Job& job, const Operand& x) noexcept {
-  const bool dense = x.in.strides[3] == 1 && x.out.strides[3] == 1;
-  const bool words = x.in.dtype == DType::kBFloat16 && !has_armv86();  // see TurnsOf
-  if (!dense || job.read != job.write) return RowForm::kPlain;
-  if (job.read == Pairing::kHalf) return words ? RowForm::kSorted : RowForm::kPlain;
-  return words ? RowForm::kPlain : RowForm::kSpread;
+/// Large results out of place bypass the caches, where the CPU has stores for it. `written` are the
+/// bytes of all results.
+StoreMode store_mode_of(const RotateParams& params, TokenOrder order, const Operand& x,
+                        std::int64_t written) noexcept {
+  if (!kHasStreamStores || written < kStreamBytes || is_in_place(x)) return StoreMode::kCached;
+  if (can_stream(params, x)) return StoreMode::kStreamed;
+  return can_combine(order, x) ? StoreMode::kCombined : StoreMode::kCached;
 }
 
 }  // namespace
 
-Plan make_plan(const Job& job, const Threads& threads) noexcept {
-  Plan plan;
-  const Dims& shape = job.operands.front().in.shape;
+CpuPlan make_cpu_plan(const RotateParams& params, const Threads& threads) noexcept {
+  CpuPlan plan;
+  const Dims& shape = params.operands.front().in.shape;
   const std::int64_t batch = shape[0];
-  plan.rows = batch * shape[1];
+  plan.num_tokens = batch * shape[1];
   std::int64_t heads = 0;
   std::int64_t bytes = 0;
   std::int64_t written = 0;
-  for (const Operand& x : job.operands) {
+  for (const Operand& x : params.operands) {
     const std::int64_t size = x.in.num_elements() * static_cast<std::int64_t>(size_of(x.in.dtype));
     heads += x.in.shape[2];
-    bytes += same_memory(x) ? size : 2 * size;
+    bytes += is_in_place(x) ? size : 2 * size;
     written += size;
     (x.in.dtype == DType::kFloat64 ? plan.uses_double : plan.uses_float) = true;
-    const RowForm form = form_for(job, x);
-    if (form != RowForm::kPlain) plan.form = form;
   }
-  const bool shared = job.positions.batch() < 0 &&
-                      (job.source.table == nullptr || job.source.table->cos.shape[0] == 1);
-  plan.tokens_first = shared && batch > 1 && heads < kManyHeads;
-  for (std::size_t i = 0; i < job.operands.size(); ++i) {
-    plan.delivery[i] = delivery_of(job, plan, job.operands[i], written);
-    plan.streams_any = plan.streams_any || plan.delivery[i] != Delivery::kCached;
+  const bool shares_angles =
+      params.positions.batch() < 0 &&
+      (params.source.table == nullptr || params.source.table->cos.shape[0] == 1);
+  if (shares_angles && batch > 1 && heads < kManyHeads) plan.token_order = TokenOrder::kTokenOuter;
+  for (std::size_t i = 0; i < params.operands.size(); ++i) {
+    plan.store_modes[i] = store_mode_of(params, plan.token_order, params.operands[i], written);
+    plan.has_stream_stores = plan.has_stream_stores || plan.store_modes[i] != StoreMode::kCached;
   }
-  const std::int64_t most = std::min(plan.rows, bytes / kTaskBytes);
-  plan.tasks = most < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(most, count_of(threads)));
-  plan.locality = bytes / plan.tasks <= kNearBytes ? Locality::kNear : Locality::kFar;
+  const std::int64_t max_tasks = std::min(plan.num_tokens, bytes / kTaskBytes);
+  plan.tasks =
+      max_tasks < 2 ? 1 : static_cast<int>(std::min<std::int64_t>(max_tasks, count_of(threads)));
+  plan.locality = bytes / plan.tasks <= kCacheBytes ? Locality::kCache : Locality::kMemory;
   return plan;
 }
 

@@ -1,56 +1,54 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How a call is carried out: decided once, the same for every target.
+// The plan of a CPU call: tasks, token order, locality and store modes. Made once per call, the
+// same for every target.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "rope/kernel.h"
+#include "engine/kernel.h"
 #include "rotary/operands.h"
 #include "rotary/threads.h"
 
 namespace rotary::internal {
 
-/// Whether the tensors of a call are likely in the caches near a core, or come from memory.
-enum class Locality : std::uint8_t { kNear, kFar };
+/// Where the tensors of a task are expected: in the core's second-level cache or in memory.
+enum class Locality : std::uint8_t { kCache, kMemory };
 
-/// How an operand's result goes to memory.
-enum class Delivery : std::uint8_t {
-  kCached,    // by ordinary stores
-  kStreamed,  // past the caches: every head begins at a multiple of the widest vector
-  kStaged,    // past the caches in whole lines, which are put together near the core first
+/// How the results of an operand are stored.
+enum class StoreMode : std::uint8_t {
+  kCached,    // ordinary stores
+  kStreamed,  // non-temporal stores: every head is aligned to the widest vector
+  kCombined,  // non-temporal stores of whole cache lines, after write combining
 };
 
-/// Most bytes of a head that is staged: some lines less than a quarter of the smallest first-level
-/// cache.
-inline constexpr std::int64_t kStageBytes = 8192 - 128;
+/// The order in which a call visits its tokens.
+enum class TokenOrder : std::uint8_t {
+  kBatchOuter,  // all tokens of a batch row, then the next row
+  kTokenOuter,  // a token of all batch rows, which share its angles, then the next token
+};
 
-/// What is put together at a time, where heads are smaller. More at once would take all the buffers
-/// between core and memory from the loads.
+/// Size limit of a head for StoreMode::kCombined: a few lines less than a quarter of the smallest
+/// first-level cache.
+inline constexpr std::int64_t kMaxCombinedBytes = 8192 - 128;
+
+/// Bytes combined at a time where heads are smaller. More would occupy all fill buffers of the
+/// core, which loads need too.
 inline constexpr std::int64_t kBurstBytes = 1024;
 
-/// What is wanted of a row besides [c0 c1 ...] and [s0 s1 ...].
-enum class RowForm : std::uint8_t {
-  kPlain,
-  kSpread,  // [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...]
-  kSorted,  // even pairs, then odd ones
-};
-
-struct Plan {
-  std::int64_t rows = 0;  // batch * tokens
-  int tasks = 1;          // parts into which the rows are split
-  /// Row r is token r / batch rather than token r % tokens: batch rows share their angles.
-  bool tokens_first = false;
+struct CpuPlan {
+  std::int64_t num_tokens = 0;  // of all batch rows
+  int tasks = 1;                // into which the tokens are split
+  TokenOrder token_order = TokenOrder::kBatchOuter;
   bool uses_float = false;  // which arithmetics the operands need
   bool uses_double = false;
-  RowForm form = RowForm::kPlain;
-  Locality locality = Locality::kFar;
-  std::array<Delivery, kMaxOperands> delivery{};  // of each operand
-  bool streams_any = false;
+  Locality locality = Locality::kMemory;
+  std::array<StoreMode, kMaxOperands> store_modes{};  // of each operand
+  bool has_stream_stores = false;
 };
 
-Plan make_plan(const Job& job, const Threads& threads) noexcept;
+CpuPlan make_cpu_plan(const RotateParams& params, const Threads& threads) noexcept;
 
 }  // namespace rotary::internal

@@ -1,13 +1,12 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The rotation on the CPU: compiled once for each set of vector instructions, chosen when the
-// program runs.
+// The rotation on the CPU, compiled once per Highway target and dispatched at run time.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/rotate.cc"
 #include "cpu/targets.h"
-// Above is before this on purpose: it says which targets are built.
+// Must come before Highway's headers: it selects the targets.
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -18,117 +17,127 @@
 #include <functional>
 #include <vector>
 
-#include "cpu/operand-inl.h"
+#include "cpu/operand_cursor-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
-#include "cpu/row-inl.h"
-#include "cpu/stage-inl.h"
-#include "cpu/turns-inl.h"
-#include "rope/kernel.h"
+#include "cpu/rotation_row-inl.h"
+#include "cpu/write_combine-inl.h"
+#include "engine/kernel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// The operands of a call that are turned in one arithmetic.
+/// The operands of a call whose arithmetic is T.
 template <typename T>
-class OperandRuns {
+class OperandCursors {
  public:
-  OperandRuns(const Job& job, const Plan& plan, void* room) {
-    for (std::size_t i = 0; i < job.operands.size(); ++i) {
-      const Operand& x = job.operands[i];
+  OperandCursors(const RotateParams& params, const CpuPlan& plan, void* scratch) {
+    for (std::size_t i = 0; i < params.operands.size(); ++i) {
+      const Operand& x = params.operands[i];
       const bool is_double = x.in.dtype == DType::kFloat64;
       if (is_double != (sizeof(T) == sizeof(double)) || x.in.shape[2] == 0) continue;
-      runs_[count_++].begin(job, x, plan.delivery[i], plan.locality, room);
+      OperandCursor<T>& cursor = cursors_[count_++];
+      cursor.begin(params, x, plan.store_modes[i], plan.locality, scratch);
+      if (cursor.row_layout() != RowLayout::kPerPair) row_layout_ = cursor.row_layout();
     }
   }
-  OperandRun<T>* begin() { return runs_; }
-  OperandRun<T>* end() { return runs_ + count_; }
+  /// One layout besides kPerPair serves all operands, since they share their pairing.
+  RowLayout row_layout() const { return row_layout_; }
+  OperandCursor<T>* begin() { return cursors_; }
+  OperandCursor<T>* end() { return cursors_ + count_; }
 
  private:
-  OperandRun<T> runs_[kMaxOperands];
+  OperandCursor<T> cursors_[kMaxOperands];
   std::size_t count_ = 0;
+  RowLayout row_layout_ = RowLayout::kPerPair;
 };
 
-/// Tokens in the order of a plan's rows, from row `first` on.
-struct Walk {
-  Walk(const Job& job, const Plan& plan, std::int64_t first)
-      : batches(job.operands.front().in.shape[0]),
-        tokens(job.operands.front().in.shape[1]),
-        tokens_first(plan.tokens_first),
-        b(tokens_first ? first % batches : first / tokens),
-        t(tokens_first ? first / batches : first % tokens) {}
+/// Iterates over (batch, token) in the plan's order, from the token of that rank on.
+struct TokenIterator {
+  TokenIterator(const RotateParams& params, const CpuPlan& plan, std::int64_t rank)
+      : batches(params.operands.front().in.shape[0]),
+        tokens(params.operands.front().in.shape[1]),
+        token_outer(plan.token_order == TokenOrder::kTokenOuter),
+        b(token_outer ? rank % batches : rank / tokens),
+        t(token_outer ? rank / batches : rank % tokens) {}
 
-  enum class Step : std::uint8_t { kToken, kBatch, kBoth };  // what is another one than before
+  /// Which coordinates a step changed.
+  enum class Change : std::uint8_t { kToken, kBatch, kBoth };
 
-  Step step() {
-    if (tokens_first) {
-      if (++b < batches) return Step::kBatch;
+  Change step() {
+    if (token_outer) {
+      if (++b < batches) return Change::kBatch;
       b = 0;
       ++t;
-      return Step::kBoth;
+      return Change::kBoth;
     }
-    if (++t < tokens) return Step::kToken;
+    if (++t < tokens) return Change::kToken;
     t = 0;
     ++b;
-    return Step::kBoth;
+    return Change::kBoth;
   }
 
   std::int64_t batches, tokens;
-  bool tokens_first;
+  bool token_outer;
   std::int64_t b, t;
 };
 
-/// Rows first .. last - 1 of all operands of one arithmetic.
+/// Tokens of rank first .. last - 1 of all operands whose arithmetic is T.
 template <typename T>
-void turn_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_t last) {
+void rotate_tokens_in(const RotateParams& params, const CpuPlan& plan, std::int64_t first,
+                      std::int64_t last) {
   if (first == last) return;
-  RowMaker<T> maker(job, plan.form);
-  alignas(64) char room[2 * kStackPairs * sizeof(T)];  // for a slice
+  alignas(64) char stack[2 * kMaxStackPairs * sizeof(T)];
   std::vector<char> heap;
-  if (job.pairs > kStackPairs) heap.resize(2 * static_cast<std::size_t>(job.pairs) * sizeof(T));
-  OperandRuns<T> operands(job, plan, heap.empty() ? room : heap.data());
-  Stage stage;
+  if (params.pairs > kMaxStackPairs) {
+    heap.resize(2 * static_cast<std::size_t>(params.pairs) * sizeof(T));
+  }
+  OperandCursors<T> operands(params, plan, heap.empty() ? stack : heap.data());
+  RotationRowBuilder<T> rows(params, operands.row_layout());
+  WriteCombineBuffer buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
 
-  Walk at(job, plan, first);
-  Row<T> row = maker.make(at.b, at.t);
-  for (OperandRun<T>& operand : operands) operand.seek(at.b, at.t);
-  for (std::int64_t r = first + 1; r < last; ++r) {
-    const Walk::Step step = at.step();
-    // Made before the heads of this token are turned, so that nothing waits for it. Batch rows
-    // share positions.
-    const Row<T> next = step == Walk::Step::kBatch ? row : maker.make(at.b, at.t);
-    for (OperandRun<T>& operand : operands) {
-      operand.turn(row, stage);
-      step == Walk::Step::kToken ? operand.advance() : operand.seek(at.b, at.t);
+  TokenIterator at(params, plan, first);
+  RotationRow<T> row = rows.build(at.b, at.t);
+  for (OperandCursor<T>& operand : operands) operand.seek(at.b, at.t);
+  for (std::int64_t rank = first + 1; rank < last; ++rank) {
+    using Change = TokenIterator::Change;
+    const Change change = at.step();
+    // The next row is built before the heads of this token are rotated, so that the two overlap.
+    // In kTokenOuter order all batch rows share it.
+    const RotationRow<T> next = change == Change::kBatch ? row : rows.build(at.b, at.t);
+    for (OperandCursor<T>& operand : operands) {
+      operand.rotate(row, buffer);
+      change == Change::kToken ? operand.advance() : operand.seek(at.b, at.t);
     }
     row = next;
   }
-  for (OperandRun<T>& operand : operands) operand.turn(row, stage);
-  for (OperandRun<T>& operand : operands) operand.finish();
-  if (plan.streams_any) hwy::FlushStream();
+  for (OperandCursor<T>& operand : operands) operand.rotate(row, buffer);
+  for (OperandCursor<T>& operand : operands) operand.finish();
+  if (plan.has_stream_stores) hwy::FlushStream();
 }
 
-void rotate_rows(const Job& job, const Plan& plan, std::int64_t first, std::int64_t last) {
-  if (plan.uses_float) turn_rows<float>(job, plan, first, last);
-  if (plan.uses_double) turn_rows<double>(job, plan, first, last);
+void rotate_tokens(const RotateParams& params, const CpuPlan& plan, std::int64_t first,
+                   std::int64_t last) {
+  if (plan.uses_float) rotate_tokens_in<float>(params, plan, first, last);
+  if (plan.uses_double) rotate_tokens_in<double>(params, plan, first, last);
 }
 
 void fill_rows(const PhaseTable& phases, std::int64_t first, std::int64_t count, float* rows) {
-  const Source source{.phases = &phases};
-  Place place{};
-  place.same_on_all_axes = true;
-  // In pieces that leave a tail of the last row alone.
-  alignas(64) float c[kPhases];
-  alignas(64) float s[kPhases];
+  const AngleSource source{.phases = &phases};
+  AxisPositions positions{};
+  positions.is_one_integer = true;
+  // unit_pairs() writes whole vectors, which must not run past the last row.
+  alignas(64) float c[kMaxPhases];
+  alignas(64) float s[kMaxPhases];
   for (std::int64_t p = 0; p < count; ++p) {
     for (std::int64_t a = 0; a < phases.axes; ++a) {
-      place.at[a] = {.integer = first + p, .real = static_cast<double>(first + p)};
-      place.fixed[a] = to_fixed(first + p);
+      positions.at[a] = {.integer = first + p, .real = static_cast<double>(first + p)};
+      positions.fixed[a] = to_fixed(first + p);
     }
     float* row = rows + p * 2 * phases.pairs;
-    for (std::int64_t i = 0; i < phases.pairs; i += static_cast<std::int64_t>(kPhases)) {
-      const auto n = std::min(static_cast<std::int64_t>(kPhases), phases.pairs - i);
-      unit_pairs(source, place, i, static_cast<std::size_t>(n), c, s);
+    for (std::int64_t i = 0; i < phases.pairs; i += static_cast<std::int64_t>(kMaxPhases)) {
+      const auto n = std::min(static_cast<std::int64_t>(kMaxPhases), phases.pairs - i);
+      unit_pairs(source, positions, i, static_cast<std::size_t>(n), c, s);
       std::copy_n(c, n, row + i);
       std::copy_n(s, n, row + phases.pairs + i);
     }
@@ -144,19 +153,19 @@ HWY_AFTER_NAMESPACE();
 namespace rotary::internal {
 namespace {
 
-HWY_EXPORT(rotate_rows);
+HWY_EXPORT(rotate_tokens);
 HWY_EXPORT(fill_rows);
 HWY_EXPORT(target_here);
 
 }  // namespace
 
-void rotate_on_cpu(const Job& job, const Threads& threads) {
-  const Plan plan = make_plan(job, threads);
-  const auto engine = HWY_DYNAMIC_DISPATCH(rotate_rows);
-  const auto run = [&job, &plan, engine](int task) {
-    const std::int64_t first = plan.rows * task / plan.tasks;
-    const std::int64_t last = plan.rows * (task + 1) / plan.tasks;
-    engine(job, plan, first, last);
+void rotate_on_cpu(const RotateParams& params, const Threads& threads) {
+  const CpuPlan plan = make_cpu_plan(params, threads);
+  const auto engine = HWY_DYNAMIC_DISPATCH(rotate_tokens);
+  const auto run = [&params, &plan, engine](int task) {
+    const std::int64_t first = plan.num_tokens * task / plan.tasks;
+    const std::int64_t last = plan.num_tokens * (task + 1) / plan.tasks;
+    engine(params, plan, first, last);
   };
   if (plan.tasks == 1) return run(0);
   run_tasks(threads, plan.tasks, std::ref(run));

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Per target: tags, and a multiply-add that rounds once on every target, so that all give the same
-// bits.
+// Per target: vector tags, and multiply-adds that round once on every target, so that all targets
+// give the same bits.
 
 #if defined(ROTARY_CPU_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROTARY_CPU_VECTORS_INL_H
@@ -15,19 +15,33 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 
-// Instructions for a fused multiply-add and for float16, which came together on x86.
+// The namespace of the kernels (this header and those that use the macro): that of Highway's
+// target, except in a file with compiler flags of its own, whose instantiations the linker must not
+// merge with those of other files.
+#ifndef ROTARY_CPU_NAMESPACE
+#define ROTARY_CPU_NAMESPACE HWY_NAMESPACE
+#endif
+
+// NEON in any variant: Highway's versions differ in how many targets they make of it. SVE is
+// disabled (targets.h).
+#undef ROTARY_CPU_IS_NEON
+#if HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#define ROTARY_CPU_IS_NEON 1
+#else
+#define ROTARY_CPU_IS_NEON 0
+#endif
+
+// Instructions for fused multiply-add and for float16 conversion, which x86 introduced together.
 #undef ROTARY_CPU_HAS_FMA
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || \
-    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || ROTARY_CPU_IS_NEON
 #define ROTARY_CPU_HAS_FMA 1
 #else
 #define ROTARY_CPU_HAS_FMA 0
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace rotary::internal::HWY_NAMESPACE {
+namespace rotary::internal::ROTARY_CPU_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
@@ -36,15 +50,15 @@ inline constexpr bool kHasBlocks = false;
 inline constexpr bool kHasBlocks = true;  // vectors of at least 16 bytes
 #endif
 
-/// Emulated vectors gain nothing from code for each number of columns, which takes twice as long to
-/// compile as all the rest.
+/// False for emulated vectors: they gain nothing from one instantiation per number of columns,
+/// which takes longer to compile than all other code.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 inline constexpr bool kHasVectors = false;
 #else
 inline constexpr bool kHasVectors = true;
 #endif
 
-/// Whole vectors; blocks of 16 bytes, in which lanes can be interleaved freely; single lanes.
+/// Full vectors; 16-byte blocks, within which lanes can be interleaved freely; single lanes.
 template <typename T>
 using FullTag = hn::ScalableTag<T>;
 template <typename T>
@@ -55,9 +69,26 @@ using OneTag = hn::CappedTag<T, 1>;
 template <class D>
 inline constexpr std::size_t kMaxLanes = hn::MaxLanes(D());
 
+/// A tuple of two vectors: 16-bit elements that fill one register, converted to float. The
+/// functions below take it as they take a vector.
+template <class V>
+struct Vec2 {
+  V v0, v1;
+};
+
+/// a * b.
+template <class V>
+HWY_INLINE V mul(V a, V b) {
+  return hn::Mul(a, b);
+}
+template <class V>
+HWY_INLINE Vec2<V> mul(const Vec2<V>& a, const Vec2<V>& b) {
+  return {mul(a.v0, b.v0), mul(a.v1, b.v1)};
+}
+
 /// a * b + c, rounded once.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V fused(D d, V a, V b, V c) {
+HWY_INLINE V mul_add(D d, V a, V b, V c) {
 #if ROTARY_CPU_HAS_FMA
   (void)d;
   return hn::MulAdd(a, b, c);
@@ -73,57 +104,42 @@ HWY_INLINE V fused(D d, V a, V b, V c) {
   return hn::LoadU(d, x);
 #endif
 }
+template <class D, class V>
+HWY_INLINE Vec2<V> mul_add(D d, const Vec2<V>& a, const Vec2<V>& b, const Vec2<V>& c) {
+  return {mul_add(d, a.v0, b.v0, c.v0), mul_add(d, a.v1, b.v1, c.v1)};
+}
 
 /// c - a * b, rounded once.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V fused_negative(D d, V a, V b, V c) {
+HWY_INLINE V neg_mul_add(D d, V a, V b, V c) {
 #if ROTARY_CPU_HAS_FMA
   (void)d;
   return hn::NegMulAdd(a, b, c);
 #else
-  return fused(d, hn::Neg(a), b, c);
+  return mul_add(d, hn::Neg(a), b, c);
 #endif
 }
-
-#if HWY_TARGET == HWY_NEON
-// Instructions of Armv8.6 that this Highway does not know of: only for machines that have them
-// (has_armv86(), targets.h). The assembler must be told; the compiler is not, and uses none itself.
-#define ROTARY_CPU_NEWER_ARM ".arch armv8.6-a+crypto+fp16fml\n\t"
-
-/// To nearest even, in the lower half; the upper half is zero.
-HWY_INLINE uint16x8_t round_to_bfloat16(float32x4_t v) {
-  uint16x8_t rounded;
-  asm(ROTARY_CPU_NEWER_ARM "bfcvtn %0.4h, %1.4s" : "=w"(rounded) : "w"(v));
-  return rounded;
+template <class D, class V>
+HWY_INLINE Vec2<V> neg_mul_add(D d, const Vec2<V>& a, const Vec2<V>& b, const Vec2<V>& c) {
+  return {neg_mul_add(d, a.v0, b.v0, c.v0), neg_mul_add(d, a.v1, b.v1, c.v1)};
 }
 
-// float16 as floats, the lower four and the upper four: -0 + 1 v, which is exact and keeps the sign
-// of zero. Converting is one instruction, but one that only two of a Neoverse-V1's four pipes do,
-// and only every other cycle.
-inline constexpr std::uint16_t kFloat16One = 0x3c00;
-
-HWY_INLINE float32x4_t widen_low(uint16x8_t v) {
-  const uint16x8_t one = vdupq_n_u16(kFloat16One);
-  float32x4_t wide = vdupq_n_f32(-0.0f);
-  asm(ROTARY_CPU_NEWER_ARM "fmlal %0.4s, %1.4h, %2.4h" : "+w"(wide) : "w"(v), "w"(one));
-  return wide;
-}
-
-HWY_INLINE float32x4_t widen_high(uint16x8_t v) {
-  const uint16x8_t one = vdupq_n_u16(kFloat16One);
-  float32x4_t wide = vdupq_n_f32(-0.0f);
-  asm(ROTARY_CPU_NEWER_ARM "fmlal2 %0.4s, %1.4h, %2.4h" : "+w"(wide) : "w"(v), "w"(one));
-  return wide;
-}
-
-/// sum + (-y s, x s) for each pair (x, y) of v, rounded once; s is at odd lanes.
-HWY_INLINE float32x4_t add_turned(float32x4_t sum, float32x4_t s, float32x4_t v) {
-  asm(ROTARY_CPU_NEWER_ARM "fcmla %0.4s, %1.4s, %2.4s, #90" : "+w"(sum) : "w"(s), "w"(v));
-  return sum;
-}
+/// Swaps the two lanes of each pair: [x0 y0 x1 y1 ...] to [y0 x0 y1 x1 ...].
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V swap_pairs(D d, V v) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  return v;  // never called: one lane holds no pair
+#else
+  return hn::Reverse2(d, v);
 #endif
+}
+template <class D, class V>
+HWY_INLINE Vec2<V> swap_pairs(D d, const Vec2<V>& v) {
+  return {swap_pairs(d, v.v0), swap_pairs(d, v.v1)};
+}
 
-}  // namespace rotary::internal::HWY_NAMESPACE
+}  // namespace rotary::internal::ROTARY_CPU_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // ROTARY_CPU_VECTORS_INL_H

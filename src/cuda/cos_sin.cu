@@ -1,27 +1,29 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// cos and sin themselves, as the rotation uses them.
+// Writes cos and sin, with the bits that the rotation uses.
 
-#include "cuda/device/any_row.cuh"
-#include "cuda/device/blocks.cuh"
+#include "cuda/device/cos_sin_general.cuh"
+#include "cuda/device/elements.cuh"
+#include "cuda/device/grid_dependency.cuh"
+#include "cuda/dispatch.cuh"
 #include "cuda/launch_kernel.cuh"
 #include "cuda/rotate.h"
 
 namespace rotary::internal::cuda {
 namespace {
 
-/// x is the pair, y the token of the block; blocks run over tokens, batch rows and pairs.
+/// Block: [tokens][pairs]; grid: [tiles of pairs][batch][tiles of tokens].
 template <class Element>
 __global__ void __launch_bounds__(256) fill_cos_sin(const __grid_constant__ CosSinParams p) {
   using T = typename Element::Compute;
   using Storage = typename Element::Storage;
   const auto i = static_cast<std::int32_t>(blockIdx.z * blockDim.x + threadIdx.x);
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (p.overlaps) let_next_launch_begin();
-  wait_for_previous_launch();
+  if (p.overlaps) launch_dependent_grids();
+  wait_on_dependent_grids();
   if (i >= p.pair_count || token >= p.tokens) return;
-  const CosSin<T> z = z_of<T>(p, blockIdx.y, token, i);
+  const CosSin<T> z = cos_sin_of<T>(p, blockIdx.y, token, i);
   const auto at = [&](const std::int64_t(&strides)[3]) {
     return blockIdx.y * strides[0] + token * strides[1] + (p.first_pair + i) * strides[2];
   };
@@ -44,18 +46,8 @@ cudaError_t launch(const CosSinParams& p, cudaStream_t stream) noexcept {
 
 cudaError_t cos_sin(const CosSinParams& params, cudaStream_t stream) noexcept {
   if (params.batch == 0 || params.tokens == 0) return cudaSuccess;
-  switch (params.type) {
-    case DType::kFloat16:
-      return launch<Float16>(params, stream);
-    case DType::kBFloat16:
-      return launch<BFloat16>(params, stream);
-    case DType::kFloat32:
-      return launch<Float32>(params, stream);
-    case DType::kFloat64:
-      return launch<Float64>(params, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return dispatch_element(params.type,
+                          [&](auto element) { return launch<decltype(element)>(params, stream); });
 }
 
 }  // namespace rotary::internal::cuda

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The CUDA engine behind the door of rope/kernel.h: what it refuses, and what goes wrong.
+// The CUDA engine behind engine/kernel.h: limits, and errors of the device as exceptions.
 
 #include <cuda_runtime_api.h>
 
@@ -10,12 +10,12 @@
 #include <limits>
 #include <string_view>
 
-#include "cuda/angles.h"
+#include "cuda/angle_params.h"
 #include "cuda/gradient.h"
-#include "cuda/part.h"
+#include "cuda/launch_rotation.h"
+#include "cuda/launch_split.h"
 #include "cuda/rotate.h"
-#include "cuda/rotate_job.h"
-#include "rope/kernel.h"
+#include "engine/kernel.h"
 #include "rotary/cuda.h"
 #include "rotary/error.h"
 #include "support/message.h"
@@ -27,7 +27,7 @@ bool has_cuda() noexcept { return true; }
 int cuda_device_count() noexcept {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  cudaGetLastError();  // or a later call would be told
+  cudaGetLastError();  // clears the error, so that no later call reports it
   return 0;
 }
 
@@ -40,31 +40,31 @@ cudaStream_t stream_of(const Stream& stream) noexcept {
   return static_cast<cudaStream_t>(stream.handle);
 }
 
-void check(std::string_view function, cudaError_t error) {
+void throw_on_error(std::string_view function, cudaError_t error) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // told here, not by a later call
+  cudaGetLastError();  // clears it, so that no later call reports it
   throw CudaError(function, error, cudaGetErrorString(error));
 }
 
-cudaError_t fill_cos_sin(const Source& source, const Positions& positions, const TensorView& cos,
-                         const TensorView& sin, const cuda::Rows& rows,
-                         const Stream& stream) noexcept {
+cudaError_t fill_cos_sin(const AngleSource& source, const Positions& positions,
+                         const TensorView& cos, const TensorView& sin,
+                         const cuda::TokenRange& range, const Stream& stream) noexcept {
   cuda::CosSinParams p{};
-  cuda::fill_positions(positions, rows, p.positions);
-  cuda::fill_size(source, Direction::kForward, p);
-  p.tokens = rows.tokens;
-  p.batch = static_cast<std::int32_t>(rows.batch);
+  cuda::fill_positions(positions, range, p.positions);
+  cuda::fill_magnitude(source, Direction::kForward, p);
+  p.tokens = range.tokens;
+  p.batch = static_cast<std::int32_t>(range.batch);
   p.type = cos.dtype;
   p.overlaps = stream.overlap;
   const auto fill = [&](const TensorView& view, std::int64_t(&strides)[3]) {
     for (std::size_t i = 0; i < 3; ++i) strides[i] = view.strides[i];
-    const std::int64_t at = rows.first_batch * strides[0] + rows.first_token * strides[1];
+    const std::int64_t at = range.first_batch * strides[0] + range.first_token * strides[1];
     return static_cast<char*>(view.data) + at * static_cast<std::int64_t>(size_of(view.dtype));
   };
   p.cos = fill(cos, p.cos_strides);
   p.sin = fill(sin, p.sin_strides);
   const std::int64_t all = source.phases->pairs;
-  const std::int64_t step = cuda::most_pairs(source, positions);
+  const std::int64_t step = cuda::max_pairs(source, positions);
   for (cuda::PairRange pairs{}; pairs.first < all; pairs.first += step) {
     pairs.count = step < all - pairs.first ? step : all - pairs.first;
     p.first_pair = static_cast<std::int32_t>(pairs.first);
@@ -78,35 +78,38 @@ cudaError_t fill_cos_sin(const Source& source, const Positions& positions, const
 
 }  // namespace
 
-void rotate_on_cuda(std::string_view function, const Job& job, const Stream& stream) {
-  check(function, cuda::rotate_job(job, stream.overlap, stream_of(stream)));
+void rotate_on_cuda(std::string_view function, const RotateParams& params, const Stream& stream) {
+  throw_on_error(function, cuda::launch_rotation(params, stream.overlap, stream_of(stream)));
 }
 
-void gradient_on_cuda(std::string_view function, const GradientJob& job, const Stream& stream) {
-  check(function, cuda::gradient_job(job, stream.overlap, stream_of(stream)));
+void gradient_on_cuda(std::string_view function, const GradientParams& params,
+                      const Stream& stream) {
+  throw_on_error(function, cuda::launch_gradient(params, stream.overlap, stream_of(stream)));
 }
 
-void cos_sin_on_cuda(std::string_view function, const Source& source, const Positions& positions,
-                     const TensorView& cos, const TensorView& sin, const Stream& stream) {
-  check(function,
-        cuda::for_each_rows(cos.shape[0], cos.shape[1], false, [&](const cuda::Rows& rows) {
-          return fill_cos_sin(source, positions, cos, sin, rows, stream);
-        }));
+void cos_sin_on_cuda(std::string_view function, const AngleSource& source,
+                     const Positions& positions, const TensorView& cos, const TensorView& sin,
+                     const Stream& stream) {
+  throw_on_error(function, cuda::for_each_token_range(cos.shape[0], cos.shape[1], false,
+                                                      [&](const cuda::TokenRange& range) {
+                                                        return fill_cos_sin(source, positions, cos,
+                                                                            sin, range, stream);
+                                                      }));
 }
 
-void check_on_cuda(std::string_view function, const Job& job) {
-  constexpr std::int64_t kMostDim = std::int64_t{1} << 28;  // elements count in 32 bits, times 8
-  constexpr std::int64_t kMostSequences = std::numeric_limits<std::int32_t>::max() - 1;
-  for (const Operand& x : job.operands) {
-    if (x.in.shape[3] >= kMostDim) {
-      reject("[", function, "] head_dim on CUDA must be less than ", kMostDim, ", got ",
+void check_on_cuda(std::string_view function, const RotateParams& params) {
+  constexpr std::int64_t kMaxHeadDim = std::int64_t{1} << 28;  // byte offsets fit 32 bits
+  constexpr std::int64_t kMaxSequences = std::numeric_limits<std::int32_t>::max() - 1;
+  for (const Operand& x : params.operands) {
+    if (x.in.shape[3] >= kMaxHeadDim) {
+      reject("[", function, "] head_dim on CUDA must be less than ", kMaxHeadDim, ", got ",
              x.in.shape[3]);
     }
   }
-  if (job.positions.kind() == Positions::Kind::kPacked &&
-      job.positions.boundaries().shape[0] > kMostSequences) {
-    reject("[", function, "] packed sequences on CUDA must be at most ", kMostSequences - 1,
-           ", got ", job.positions.boundaries().shape[0] - 1);
+  if (params.positions.kind() == Positions::Kind::kPacked &&
+      params.positions.boundaries().shape[0] > kMaxSequences) {
+    reject("[", function, "] packed sequences on CUDA must be at most ", kMaxSequences - 1,
+           ", got ", params.positions.boundaries().shape[0] - 1);
   }
 }
 

@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The CUDA engine of a build without one. Rope refuses CUDA tensors before it comes here.
+// Stub of the CUDA engine in a build without CUDA. Rope rejects CUDA tensors before it calls these.
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "rope/kernel.h"
+#include "engine/kernel.h"
 #include "rotary/cuda.h"
 #include "support/message.h"
 
@@ -22,25 +22,26 @@ int cuda_device_count() noexcept { return 0; }
 namespace rotary::internal {
 namespace {
 
-[[noreturn]] void refuse(std::string_view function) {
+[[noreturn]] void reject_call(std::string_view function) {
   reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
 }
 
 }  // namespace
 
-void rotate_on_cuda(std::string_view function, const Job& /*job*/, const Stream& /*stream*/) {
-  refuse(function);
+void rotate_on_cuda(std::string_view function, const RotateParams& /*params*/,
+                    const Stream& /*stream*/) {
+  reject_call(function);
 }
 
-void gradient_on_cuda(std::string_view function, const GradientJob& /*job*/,
+void gradient_on_cuda(std::string_view function, const GradientParams& /*params*/,
                       const Stream& /*stream*/) {
-  refuse(function);
+  reject_call(function);
 }
 
-void cos_sin_on_cuda(std::string_view function, const Source& /*source*/,
+void cos_sin_on_cuda(std::string_view function, const AngleSource& /*source*/,
                      const Positions& /*positions*/, const TensorView& /*cos*/,
                      const TensorView& /*sin*/, const Stream& /*stream*/) {
-  refuse(function);
+  reject_call(function);
 }
 
 std::size_t gradient_workspace_on_cuda(std::int64_t /*pairs*/, std::int64_t /*axes*/,
@@ -48,6 +49,8 @@ std::size_t gradient_workspace_on_cuda(std::int64_t /*pairs*/, std::int64_t /*ax
   return 0;
 }
 
-void check_on_cuda(std::string_view function, const Job& /*job*/) { refuse(function); }
+void check_on_cuda(std::string_view function, const RotateParams& /*params*/) {
+  reject_call(function);
+}
 
 }  // namespace rotary::internal

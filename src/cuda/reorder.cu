@@ -13,7 +13,7 @@ namespace rotary::internal::cuda {
 namespace {
 
 template <typename Storage>
-cudaError_t launch(const RotateParams& p, cudaStream_t stream) noexcept {
+cudaError_t launch(const KernelParams& p, cudaStream_t stream) noexcept {
   constexpr unsigned kThreads = 256;
   const dim3 grid(static_cast<unsigned>(p.tokens), static_cast<unsigned>(p.batch),
                   static_cast<unsigned>(p.num_heads));
@@ -24,7 +24,7 @@ cudaError_t launch(const RotateParams& p, cudaStream_t stream) noexcept {
 
 }  // namespace
 
-cudaError_t reorder(const RotateParams& params, cudaStream_t stream) noexcept {
+cudaError_t reorder(const KernelParams& params, cudaStream_t stream) noexcept {
   if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
   switch (size_of(params.type)) {
     case 2:

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Launches whose results are 8-bit; rotate() comes here by itself.
+// Launchers for 8-bit output. rotate() dispatches here by out_type.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,6 +12,6 @@ namespace rotary::internal::cuda {
 
 cudaError_t rotate_to_float8(const SimpleParams& params, cudaStream_t stream) noexcept;
 cudaError_t rotate_to_float8(const TableParams& params, cudaStream_t stream) noexcept;
-cudaError_t rotate_to_float8(const AnyParams& params, cudaStream_t stream) noexcept;
+cudaError_t rotate_to_float8(const GeneralParams& params, cudaStream_t stream) noexcept;
 
 }  // namespace rotary::internal::cuda

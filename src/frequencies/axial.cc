@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Axial rotation: each axis turns its own part of the pairs (axial RoPE of EVA-02 and RoPE-ViT,
+// Axial rotation: each axis rotates its own part of the pairs (axial RoPE of EVA-02 and RoPE-ViT,
 // arXiv 2403.13298; three axes for video). Own ladder over dims[a]: f_i = theta^(-2i/dims[a]).
-// Strided (Pixtral): axis a takes rungs a, a+n, a+2n, ... of the one ladder over rotary_dim.
+// Strided (Pixtral): axis a gets f_a, f_(a+n), f_(a+2n), ... of one ladder over rotary_dim.
 
 #include <numeric>
 
@@ -13,7 +13,7 @@
 namespace rotary::internal {
 namespace {
 
-/// Dims of each laid-out part; equal shares unless given.
+/// Dims of each part, in layout order; equal shares unless given.
 std::vector<std::int64_t> part_dims(const Axial& map, std::int64_t rotary_dim) {
   const auto parts = static_cast<std::size_t>(map.axes);
   if (map.dims.empty()) {
@@ -34,7 +34,7 @@ std::vector<std::int64_t> part_dims(const Axial& map, std::int64_t rotary_dim) {
   return map.dims;
 }
 
-/// Position axis of each laid-out part: a permutation.
+/// Position axis of each part, in layout order: a permutation.
 std::vector<std::int64_t> part_axes(const Axial& map) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(map.axes));
   std::iota(axes.begin(), axes.end(), 0);
@@ -56,10 +56,9 @@ std::vector<std::int64_t> part_axes(const Axial& map) {
 
 }  // namespace
 
-Frequencies place(const Axial& map, const LadderSource& source) {
-  constexpr std::int64_t kMostAxes = 16;
-  if (map.axes < 1 || map.axes > kMostAxes) {
-    reject("[make_frequencies] axial axes must be 1 to ", kMostAxes, ", got ", map.axes);
+Frequencies assign_axes(const Axial& map, const LadderSource& source) {
+  if (map.axes < 1 || map.axes > kMaxAxes) {
+    reject("[make_frequencies] axial axes must be 1 to ", kMaxAxes, ", got ", map.axes);
   }
   const std::int64_t rotary_dim = 2 * source.args.pairs;
   const std::vector<std::int64_t> dims = part_dims(map, rotary_dim);
@@ -84,8 +83,8 @@ Frequencies place(const Axial& map, const LadderSource& source) {
       const std::int64_t pair = map.order == AxialOrder::kBlocks
                                     ? block + i
                                     : i * map.axes + static_cast<std::int64_t>(part);
-      const std::int64_t rung = own ? i : i * map.axes + static_cast<std::int64_t>(part);
-      set_rung(matrix, pair, axes[part], ladder, static_cast<std::size_t>(rung));
+      const std::int64_t index = own ? i : i * map.axes + static_cast<std::int64_t>(part);
+      set_frequency(matrix, pair, axes[part], ladder, static_cast<std::size_t>(index));
     }
     block += pairs;
   }

@@ -9,13 +9,13 @@
 
 namespace rotary::internal {
 
-std::vector<long double> plain_rungs(const LadderArgs& args) {
-  std::vector<long double> rungs(static_cast<std::size_t>(args.pairs));
+std::vector<long double> plain_frequencies(const LadderArgs& args) {
+  std::vector<long double> values(static_cast<std::size_t>(args.pairs));
   const auto d = static_cast<long double>(args.dim);
-  for (std::size_t i = 0; i < rungs.size(); ++i) {
-    rungs[i] = std::pow(args.theta, -2.0L * static_cast<long double>(i) / d);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::pow(args.theta, -2.0L * static_cast<long double>(i) / d);
   }
-  return rungs;
+  return values;
 }
 
 long double ntk_theta(const LadderArgs& args, long double gain) {
@@ -26,7 +26,9 @@ long double ntk_theta(const LadderArgs& args, long double gain) {
   return args.theta * std::pow(gain, d / (d - 2.0L));
 }
 
-Ladder make_ladder(const Plain&, const LadderArgs& args) { return {.rungs = plain_rungs(args)}; }
+Ladder make_ladder(const Plain&, const LadderArgs& args) {
+  return {.values = plain_frequencies(args)};
+}
 
 Ladder make_ladder(const Scaling& scaling, const LadderArgs& args) {
   return std::visit([&args](const auto& recipe) { return make_ladder(recipe, args); }, scaling);

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A ladder is the list f_0, f_1, ... of one axis. Every scaling fills one; the axis maps place the
-// rungs into the matrix.
+// A ladder is the sequence of frequencies f_0, f_1, ... of one axis. Every scaling makes one; the
+// axis maps assign its entries to the matrix.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace rotary::internal {
 inline constexpr long double kPi = 3.14159265358979323846264338327950288L;
 
 struct Ladder {
-  std::vector<long double> rungs{};
+  std::vector<long double> values{};
   long double scale = 1.0L;
   long double softmax_scale = 1.0L;
-  /// Empty, or one a rung: see Frequencies::growth.
+  /// Empty, or one per frequency: see Frequencies::growth.
   std::vector<long double> growth{};
   double growth_origin = 0.0;
 };
 
-/// What a scaling is given: d, the base, and the positions in use (0: as trained).
+/// Arguments of a scaling.
 struct LadderArgs {
   std::int64_t dim = 0;    // d of the formulas
-  std::int64_t pairs = 0;  // rungs to make: d/2, rounded up where d is odd
+  std::int64_t pairs = 0;  // frequencies to compute: d/2, rounded up where d is odd
   long double theta = 0.0L;
-  std::int64_t context = 0;
+  std::int64_t context = 0;  // positions in use; 0: the trained length
 
   LadderArgs with_theta(long double other) const {
     LadderArgs args = *this;
@@ -38,7 +38,7 @@ struct LadderArgs {
 };
 
 /// theta^(-2i/d) (RoFormer, arXiv 2104.09864, section 3.2.2).
-std::vector<long double> plain_rungs(const LadderArgs& args);
+std::vector<long double> plain_frequencies(const LadderArgs& args);
 
 Ladder make_ladder(const Scaling& scaling, const LadderArgs& args);
 
@@ -58,11 +58,11 @@ Ladder make_ladder(const Learnable&, const LadderArgs&);
 Ladder make_ladder(const ReceptiveField&, const LadderArgs&);
 Ladder make_ladder(const Xpos&, const LadderArgs&);
 
-/// theta * gain^(d/(d-2)): the change of base that stretches the slowest pair by `gain` and leaves
-/// the fastest alone. Throws where d = 2, which has no such base.
+/// theta * gain^(d/(d-2)): the change of base that divides the lowest frequency by `gain` and keeps
+/// the highest. Throws where d = 2, which has no such base.
 long double ntk_theta(const LadderArgs& args, long double gain);
 
-// Rules on recipe members; each throws std::invalid_argument that names recipe and member.
+// Checks of recipe members. Each throws std::invalid_argument that names recipe and member.
 void require_positive(const char* what, double value);
 void require_positive(const char* what, std::int64_t value);
 void require_size(const char* what, std::size_t size, std::int64_t pairs);

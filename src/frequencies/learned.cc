@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frequencies adjusted pair by pair:
+// Frequencies adjusted per pair:
 //   Learnable   f_i * exp(a_i), a_i trained from 0
 //   Divisors    f_i / e_i, as ggml applies the tensor rope_freqs of a GGUF file
 
@@ -13,19 +13,19 @@ namespace rotary::internal {
 
 Ladder make_ladder(const Learnable& recipe, const LadderArgs& args) {
   require_size("learnable log_gain", recipe.log_gain.size(), args.pairs);
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
-    ladder.rungs[i] *= std::exp(static_cast<long double>(recipe.log_gain[i]));
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
+    ladder.values[i] *= std::exp(static_cast<long double>(recipe.log_gain[i]));
   }
   return ladder;
 }
 
 Ladder make_ladder(const Divisors& recipe, const LadderArgs& args) {
   require_size("divisors divisor", recipe.divisor.size(), args.pairs);
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
     require_positive("divisors divisor", recipe.divisor[i]);
-    ladder.rungs[i] /= recipe.divisor[i];
+    ladder.values[i] /= recipe.divisor[i];
   }
   return ladder;
 }

@@ -11,8 +11,8 @@ namespace rotary::internal {
 
 Ladder make_ladder(const Linear& recipe, const LadderArgs& args) {
   require_positive("linear factor", recipe.factor);
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (long double& f : ladder.rungs) f /= recipe.factor;
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (long double& f : ladder.values) f /= recipe.factor;
   return ladder;
 }
 

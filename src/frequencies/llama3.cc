@@ -25,11 +25,11 @@ Ladder make_ladder(const Llama3& recipe, const LadderArgs& args) {
   const auto length = static_cast<long double>(recipe.original_context);
   const long double low = recipe.low_freq_factor;
   const long double high = recipe.high_freq_factor;
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (long double& f : ladder.rungs) {
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (long double& f : ladder.values) {
     const long double rotations = length * f / (2.0L * kPi);
     if (rotations > high) continue;
-    // With low == high there is no ramp: what is not above it is slow.
+    // With low == high there is no ramp: all that is not above is divided.
     const long double s = rotations < low || low == high ? 0.0L : (rotations - low) / (high - low);
     f = (1.0L - s) * f / recipe.factor + s * f;
   }

@@ -1,11 +1,11 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// LongRoPE (Ding et al., arXiv 2402.13753; as Phi-3 and transformers run it), L = original context:
+// LongRoPE (Ding et al., arXiv 2402.13753; as in Phi-3 and transformers), L = original context:
 //   e = long_factor if positions in use > L, else short_factor
 //   f'_i = 1 / (e_i theta^(2i/d))
 //   scale = attention_factor, or sqrt(1 + ln(factor) / ln(L)) for factor > 1, else 1
-// Phi-MoE gives the scale of each regime instead: short_mscale, long_mscale.
+// Phi-MoE gives the scale of each regime explicitly: short_mscale, long_mscale.
 
 #include <cmath>
 
@@ -23,9 +23,9 @@ Ladder make_ladder(const LongRope& recipe, const LadderArgs& args) {
 
   const bool is_long = args.context > recipe.original_context;
   const std::vector<double>& divisor = is_long ? recipe.long_factor : recipe.short_factor;
-  Ladder ladder{.rungs = plain_rungs(args)};
+  Ladder ladder{.values = plain_frequencies(args)};
   for (std::size_t i = 0; i < divisor.size(); ++i) {
-    ladder.rungs[i] /= divisor[i];
+    ladder.values[i] /= divisor[i];
   }
   const std::optional<double>& given = is_long ? recipe.long_mscale : recipe.short_mscale;
   if (given) {

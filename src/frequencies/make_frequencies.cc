@@ -24,28 +24,27 @@ Frequencies blank_matrix(std::int64_t pairs, std::int64_t axes, const Ladder& la
           .growth_origin = ladder.growth_origin};
 }
 
-void set_rung(Frequencies& matrix, std::int64_t pair, std::int64_t axis, const Ladder& ladder,
-              std::size_t rung) {
+void set_frequency(Frequencies& matrix, std::int64_t pair, std::int64_t axis, const Ladder& ladder,
+                   std::size_t index) {
   const auto at = static_cast<std::size_t>(pair * matrix.axes + axis);
-  matrix.values[at] = static_cast<double>(ladder.rungs[rung]);
-  if (!ladder.growth.empty()) matrix.growth[at] = static_cast<double>(ladder.growth[rung]);
+  matrix.values[at] = static_cast<double>(ladder.values[index]);
+  if (!ladder.growth.empty()) matrix.growth[at] = static_cast<double>(ladder.growth[index]);
 }
 
-Frequencies place(const OneAxis&, const LadderSource& source) {
+Frequencies assign_axes(const OneAxis&, const LadderSource& source) {
   const Ladder ladder = source.whole();
   const std::int64_t pairs = source.args.pairs;
   Frequencies matrix = blank_matrix(pairs, 1, ladder);
   for (std::int64_t i = 0; i < pairs; ++i) {
-    set_rung(matrix, i, 0, ladder, static_cast<std::size_t>(i));
+    set_frequency(matrix, i, 0, ladder, static_cast<std::size_t>(i));
   }
   return matrix;
 }
 
 // RoPE-Mixed (Heo et al., arXiv 2403.13298, equation 13): angle = fx x + fy y, both learned.
-Frequencies place(const Mixed& map, const LadderSource& source) {
-  constexpr std::int64_t kMostAxes = 16;
-  if (map.axes < 1 || map.axes > kMostAxes) {
-    reject("[make_frequencies] mixed axes must be 1 to ", kMostAxes, ", got ", map.axes);
+Frequencies assign_axes(const Mixed& map, const LadderSource& source) {
+  if (map.axes < 1 || map.axes > kMaxAxes) {
+    reject("[make_frequencies] mixed axes must be 1 to ", kMaxAxes, ", got ", map.axes);
   }
   const std::int64_t pairs = source.args.pairs;
   if (map.frequencies.size() != static_cast<std::size_t>(pairs * map.axes)) {
@@ -60,16 +59,16 @@ Frequencies place(const Mixed& map, const LadderSource& source) {
 namespace {
 
 void check_recipe(const Recipe& recipe, std::int64_t context) {
-  // A head of a million dims is a damaged file, not a model.
-  constexpr std::int64_t kMostDims = 1 << 20;
-  if (recipe.rotary_dim <= 0 || recipe.rotary_dim > kMostDims) {
-    reject("[make_frequencies] rotary_dim must be 2 to ", kMostDims, ", got ", recipe.rotary_dim);
+  // A head of a million dims means a damaged file.
+  constexpr std::int64_t kMaxDims = 1 << 20;
+  if (recipe.rotary_dim <= 0 || recipe.rotary_dim > kMaxDims) {
+    reject("[make_frequencies] rotary_dim must be 2 to ", kMaxDims, ", got ", recipe.rotary_dim);
   }
   if (recipe.rotary_dim % 2 != 0) {
     reject("[make_frequencies] rotary_dim must be even, got ", recipe.rotary_dim);
   }
-  if (recipe.ladder_dim < 0 || recipe.ladder_dim > kMostDims) {
-    reject("[make_frequencies] ladder_dim must be 0 to ", kMostDims, ", got ", recipe.ladder_dim);
+  if (recipe.ladder_dim < 0 || recipe.ladder_dim > kMaxDims) {
+    reject("[make_frequencies] ladder_dim must be 0 to ", kMaxDims, ", got ", recipe.ladder_dim);
   }
   if (context < 0) reject("[make_frequencies] context must not be negative, got ", context);
   if (!std::holds_alternative<Mixed>(recipe.axes)) require_positive("theta", recipe.theta);
@@ -102,7 +101,7 @@ void check_result(const Frequencies& matrix) {
 
 Frequencies make_frequencies(const Recipe& recipe, std::int64_t context) {
   internal::check_recipe(recipe, context);
-  const double sign = recipe.turn == Turn::kBackward ? -1.0 : 1.0;
+  const double sign = recipe.direction == RotationDirection::kBackward ? -1.0 : 1.0;
   const internal::LadderSource source{
       .scaling = recipe.scaling,
       .args = {.dim = recipe.ladder_dim != 0 ? recipe.ladder_dim : recipe.rotary_dim,
@@ -110,8 +109,8 @@ Frequencies make_frequencies(const Recipe& recipe, std::int64_t context) {
                .theta = recipe.theta,
                .context = context},
       .gain = sign * recipe.gain};
-  Frequencies matrix =
-      std::visit([&source](const auto& map) { return internal::place(map, source); }, recipe.axes);
+  Frequencies matrix = std::visit(
+      [&source](const auto& map) { return internal::assign_axes(map, source); }, recipe.axes);
   for (double& f : matrix.values) f += 0.0;  // no negative zeros
   internal::check_result(matrix);
   return matrix;

@@ -1,12 +1,12 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// M-RoPE: one ladder over all pairs; sections say which axis drives each pair.
+// M-RoPE: one ladder over all pairs; sections say which axis rotates each pair.
 //   kChunked       Qwen2-VL (arXiv 2409.12191): s_0 pairs of axis 0, then s_1 of axis 1, ...
 //   kInterleaved   Qwen3-VL: pair i goes to axis i mod n while i < n * s_axis, else to axis 0
-//   kRoundRobin    pair after pair to the next axis that has some left
+//   kRoundRobin    each pair goes to the next axis whose section is not used up
 //   kSpatialFirst  ERNIE 4.5 VL: axes 1 and 2 alternate over s_1 + s_2 pairs, axis 0 has the rest
-//   kSpatialBlocks the rungs of kSpatialFirst, sorted by axis: 1, 2, 0 (Cohere Compass)
+//   kSpatialBlocks as kSpatialFirst, sorted by axis: 1, 2, 0 (Cohere Compass)
 
 #include <algorithm>
 #include <numeric>
@@ -66,9 +66,8 @@ std::vector<std::int64_t> spatial_first(const std::vector<std::int64_t>& section
 }
 
 void check_sections(const Mrope& map, std::int64_t pairs) {
-  constexpr std::size_t kMostAxes = 16;
-  if (map.sections.empty() || map.sections.size() > kMostAxes) {
-    reject("[make_frequencies] mrope needs 1 to ", kMostAxes, " sections, got ",
+  if (map.sections.empty() || map.sections.size() > std::size_t{kMaxAxes}) {
+    reject("[make_frequencies] mrope needs 1 to ", kMaxAxes, " sections, got ",
            map.sections.size());
   }
   // The interleaved rule is defined for any sections: each only bounds its own axis.
@@ -87,19 +86,20 @@ void check_sections(const Mrope& map, std::int64_t pairs) {
   }
 }
 
-/// The rungs in the order in which pairs take them: as they come, or sorted by axis 1, 2, 0.
-std::vector<std::size_t> rung_of_pair(const Mrope& map, const std::vector<std::int64_t>& axes) {
-  std::vector<std::size_t> rungs(axes.size());
-  std::iota(rungs.begin(), rungs.end(), std::size_t{0});
+/// Index into the ladder of each pair: the pair number, or sorted by axis 1, 2, 0.
+std::vector<std::size_t> frequency_of_pair(const Mrope& map,
+                                           const std::vector<std::int64_t>& axes) {
+  std::vector<std::size_t> indices(axes.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
   if (map.order == MropeOrder::kSpatialBlocks) {
-    std::stable_sort(rungs.begin(), rungs.end(), [&axes](std::size_t a, std::size_t b) {
+    std::stable_sort(indices.begin(), indices.end(), [&axes](std::size_t a, std::size_t b) {
       return (axes[a] + 2) % 3 < (axes[b] + 2) % 3;
     });
   }
-  return rungs;
+  return indices;
 }
 
-std::vector<std::int64_t> axis_of_rung(const Mrope& map, std::int64_t pairs) {
+std::vector<std::int64_t> axis_of_frequency(const Mrope& map, std::int64_t pairs) {
   switch (map.order) {
     case MropeOrder::kChunked:
       return chunked(map.sections);
@@ -116,16 +116,16 @@ std::vector<std::int64_t> axis_of_rung(const Mrope& map, std::int64_t pairs) {
 
 }  // namespace
 
-Frequencies place(const Mrope& map, const LadderSource& source) {
+Frequencies assign_axes(const Mrope& map, const LadderSource& source) {
   const std::int64_t pairs = source.args.pairs;
   check_sections(map, pairs);
   const Ladder ladder = source.whole();
-  const std::vector<std::int64_t> axes = axis_of_rung(map, pairs);
+  const std::vector<std::int64_t> axes = axis_of_frequency(map, pairs);
   Frequencies matrix = blank_matrix(pairs, static_cast<std::int64_t>(map.sections.size()), ladder);
-  const std::vector<std::size_t> rungs = rung_of_pair(map, axes);
-  for (std::size_t pair = 0; pair < rungs.size(); ++pair) {
-    const std::size_t rung = rungs[pair];
-    set_rung(matrix, static_cast<std::int64_t>(pair), axes[rung], ladder, rung);
+  const std::vector<std::size_t> indices = frequency_of_pair(map, axes);
+  for (std::size_t pair = 0; pair < indices.size(); ++pair) {
+    const std::size_t index = indices[pair];
+    set_frequency(matrix, static_cast<std::int64_t>(pair), axes[index], ladder, index);
   }
   return matrix;
 }

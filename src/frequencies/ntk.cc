@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The NTK family: stretch the slow pairs, keep the fast ones, by a change of base.
+// The NTK family: a change of base that lowers the low frequencies and keeps the high ones.
 //
 // Ntk, with k = factor (Su, "Transformer upgrade road 11", kexue.fm/archives/9706):
 //   plain     f_i = (theta * k)^(-2i/d) / k^(2/d)
@@ -24,23 +24,23 @@ Ladder make_ladder(const Ntk& recipe, const LadderArgs& args) {
   const auto d = static_cast<long double>(args.dim);
   const long double k = recipe.factor;
   if (!recipe.mixed_b) {
-    Ladder ladder{.rungs = plain_rungs(args.with_theta(args.theta * k))};
-    for (long double& f : ladder.rungs) f /= std::pow(k, 2.0L / d);
+    Ladder ladder{.values = plain_frequencies(args.with_theta(args.theta * k))};
+    for (long double& f : ladder.values) f /= std::pow(k, 2.0L / d);
     return ladder;
   }
   require_positive("ntk mixed_b", *recipe.mixed_b);
   const long double b = *recipe.mixed_b;
   const long double a = std::log(k) / std::pow(d / 2.0L, b);
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
-    ladder.rungs[i] /= std::exp(a * std::pow(static_cast<long double>(i + 1), b));
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
+    ladder.values[i] /= std::exp(a * std::pow(static_cast<long double>(i + 1), b));
   }
   return ladder;
 }
 
 Ladder make_ladder(const NtkAlpha& recipe, const LadderArgs& args) {
   require_positive("ntk alpha", recipe.alpha);
-  return {.rungs = plain_rungs(args.with_theta(ntk_theta(args, recipe.alpha)))};
+  return {.values = plain_frequencies(args.with_theta(ntk_theta(args, recipe.alpha)))};
 }
 
 Ladder make_ladder(const DynamicNtk& recipe, const LadderArgs& args) {
@@ -53,7 +53,7 @@ Ladder make_ladder(const DynamicNtk& recipe, const LadderArgs& args) {
   const long double in_use = std::max(static_cast<long double>(args.context), trained);
   const long double k = recipe.factor;
   const long double gain = k * in_use / trained - (k - 1.0L);
-  return {.rungs = plain_rungs(args.with_theta(ntk_theta(args, gain)))};
+  return {.values = plain_frequencies(args.with_theta(ntk_theta(args, gain)))};
 }
 
 }  // namespace rotary::internal

@@ -3,7 +3,7 @@
 
 // Proportional rotation (Gemma 4; transformers' "proportional"), d = the whole head:
 //   n = floor(fraction * d / 2);  f_i = theta^(-2i/d) / factor for i < n, else 0
-// The pairs that stand still keep their place, so halves are d/2 apart, not n.
+// Pairs with frequency 0 stay in the layout, so halves are d/2 apart, not n.
 
 #include <cmath>
 
@@ -17,11 +17,11 @@ Ladder make_ladder(const Proportional& recipe, const LadderArgs& args) {
   if (!(recipe.fraction >= 0.0 && recipe.fraction <= 1.0)) {
     reject("[make_frequencies] proportional fraction must be in [0, 1], got ", recipe.fraction);
   }
-  Ladder ladder{.rungs = plain_rungs(args)};
-  const auto turning =
+  Ladder ladder{.values = plain_frequencies(args)};
+  const auto rotated =
       static_cast<std::size_t>(std::floor(recipe.fraction * static_cast<double>(args.dim) / 2.0));
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
-    ladder.rungs[i] = i < turning ? ladder.rungs[i] / recipe.factor : 0.0L;
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
+    ladder.values[i] = i < rotated ? ladder.values[i] / recipe.factor : 0.0L;
   }
   return ladder;
 }

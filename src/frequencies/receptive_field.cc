@@ -5,7 +5,7 @@
 // With phi = alpha / 10000^rho the score of two tokens n - m = x apart becomes
 //   cos(x phi) a'(x) - sin(x phi) b'(x)
 // where a' and b' are the real and imaginary part of the score with frequencies (1 - alpha) f_i:
-// every pair gets one common slow turn on top of its own.
+// every pair gets the common frequency phi on top of its own.
 
 #include <cmath>
 
@@ -21,8 +21,8 @@ Ladder make_ladder(const ReceptiveField& recipe, const LadderArgs& args) {
   }
   const long double alpha = recipe.alpha;
   const long double phi = alpha / std::pow(10000.0L, static_cast<long double>(recipe.rho));
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (long double& f : ladder.rungs) f = phi + (1.0L - alpha) * f;
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (long double& f : ladder.values) f = phi + (1.0L - alpha) * f;
   return ladder;
 }
 

@@ -19,10 +19,10 @@ Ladder make_ladder(const Xpos& recipe, const LadderArgs& args) {
   if (!std::isfinite(recipe.origin)) {
     reject("[make_frequencies] xpos origin must be finite, got ", recipe.origin);
   }
-  Ladder ladder{.rungs = plain_rungs(args), .growth_origin = recipe.origin};
+  Ladder ladder{.values = plain_frequencies(args), .growth_origin = recipe.origin};
   const auto d = static_cast<long double>(args.dim);
   const long double gamma = recipe.gamma;
-  ladder.growth.resize(ladder.rungs.size());
+  ladder.growth.resize(ladder.values.size());
   for (std::size_t i = 0; i < ladder.growth.size(); ++i) {
     const long double zeta = (2.0L * static_cast<long double>(i) / d + gamma) / (1.0L + gamma);
     ladder.growth[i] = std::log(zeta) / recipe.scale_base;

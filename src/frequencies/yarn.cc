@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// YaRN as code everywhere does it (Peng et al., arXiv 2309.00071; the ramp as in their repository
-// and in transformers, over pair numbers instead of rotations).
+// YaRN as implemented (Peng et al., arXiv 2309.00071; the ramp as in their repository and in
+// transformers, over pair numbers instead of rotations).
 //
 //   corr(r) = d ln(L / (2 pi r)) / (2 ln theta)            the pair that makes r rotations in L
 //   low  = max(floor(corr(beta_fast)), 0)                  floor and ceil only if truncate
@@ -12,7 +12,7 @@
 //   mscale(m) = 0.1 m ln(factor) + 1 for factor > 1, else 1
 //   scale = attention_factor, or mscale(mscale)/mscale(mscale_all_dim), or mscale(1)
 //
-// The bound d - 1 (not d/2 - 1) is what every implementation has; it matters only where
+// The bound d - 1 (not d/2 - 1) is that of every implementation; it matters only where
 // corr(beta_slow) exceeds d/2. DeepSeek's models also multiply attention scores by
 // mscale(mscale_all_dim)^2.
 
@@ -64,13 +64,13 @@ Ladder make_ladder(const Yarn& recipe, const LadderArgs& args) {
   require_positive("yarn beta_slow", recipe.beta_slow);
   if (args.theta == 1.0L) reject("[make_frequencies] yarn needs a theta other than 1");
 
-  Ladder ladder{.rungs = plain_rungs(args)};
+  Ladder ladder{.values = plain_frequencies(args)};
   const auto [low, high] = correction_range(recipe, args);
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
     const long double ramp =
         std::clamp((static_cast<long double>(i) - low) / (high - low), 0.0L, 1.0L);
-    const long double f = ladder.rungs[i];
-    ladder.rungs[i] = f / recipe.factor * ramp + f * (1.0L - ramp);
+    const long double f = ladder.values[i];
+    ladder.values[i] = f / recipe.factor * ramp + f * (1.0L - ramp);
   }
   ladder.scale = attention_scale(recipe);
   if (recipe.softmax_correction == SoftmaxCorrection::kMscaleAllDimSquared &&

@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// YaRN as its paper writes it (Peng et al., arXiv 2309.00071, equations 19 to 22), s = factor,
+// YaRN as in its paper (Peng et al., arXiv 2309.00071, equations 19 to 22), s = factor,
 // r_i = L f_i / (2 pi) the rotations of pair i in the original context L:
 //   gamma_i = clamp((r_i - alpha) / (beta - alpha), 0, 1)
 //   f'_i = (1 - gamma_i) f_i / s + gamma_i f_i
 //   scale = 0.1 ln(s) + 1
-// No implementation does this: they ramp over pair numbers (see yarn.cc), which differs by up to a
-// factor of 3 in the middle pairs.
+// Implementations ramp over pair numbers instead (see yarn.cc), which differs by up to a factor of
+// 3 in the middle pairs.
 
 #include <algorithm>
 #include <cmath>
@@ -28,8 +28,8 @@ Ladder make_ladder(const YarnPaper& recipe, const LadderArgs& args) {
   const long double alpha = recipe.alpha;
   const long double beta = recipe.beta;
   const long double s = recipe.factor;
-  Ladder ladder{.rungs = plain_rungs(args)};
-  for (long double& f : ladder.rungs) {
+  Ladder ladder{.values = plain_frequencies(args)};
+  for (long double& f : ladder.values) {
     const long double rotations = length * f / (2.0L * kPi);
     const long double gamma = std::clamp((rotations - alpha) / (beta - alpha), 0.0L, 1.0L);
     f = (1.0L - gamma) * f / s + gamma * f;

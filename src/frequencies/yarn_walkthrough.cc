@@ -19,20 +19,20 @@ Ladder make_ladder(const YarnWalkthrough& recipe, const LadderArgs& args) {
   require_positive("yarn_walkthrough original_context", recipe.original_context);
   require_positive("yarn_walkthrough beta_fast", recipe.beta_fast);
   require_positive("yarn_walkthrough beta_slow", recipe.beta_slow);
-  Ladder ladder{.rungs = plain_rungs(args)};
+  Ladder ladder{.values = plain_frequencies(args)};
   if (args.context <= recipe.original_context) return ladder;
 
   const auto length = static_cast<long double>(recipe.original_context);
   const long double s = recipe.factor;
   const long double slow = recipe.beta_slow;
   const long double span = static_cast<long double>(recipe.beta_fast) - slow;
-  const auto corr = std::find_if(ladder.rungs.begin(), ladder.rungs.end(),
+  const auto corr = std::find_if(ladder.values.begin(), ladder.values.end(),
                                  [length](long double f) { return 2.0L * kPi / f > length; }) -
-                    ladder.rungs.begin();
+                    ladder.values.begin();
   const auto last = static_cast<long double>(std::max<std::int64_t>(args.pairs - 1, 1));
-  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
+  for (std::size_t i = 0; i < ladder.values.size(); ++i) {
     const long double beta = slow + span * static_cast<long double>(i) / last;
-    ladder.rungs[i] *=
+    ladder.values[i] *=
         static_cast<std::ptrdiff_t>(i) < corr ? (beta * s - beta + 1.0L) / (beta * s) : 1.0L / s;
   }
   return ladder;

@@ -24,13 +24,13 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 std::optional<std::uint64_t> count_bits(std::span<const std::int64_t> shape, std::uint64_t bits) {
-  // Signed offsets and byte counts must hold the result as well.
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  // The result must also fit signed offsets.
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   bool empty = false;
   for (const std::int64_t extent : shape) {
     if (extent == 0) {
       empty = true;
-    } else if (bits > kMost / static_cast<std::uint64_t>(extent)) {
+    } else if (bits > kMax / static_cast<std::uint64_t>(extent)) {
       return std::nullopt;
     } else {
       bits *= static_cast<std::uint64_t>(extent);

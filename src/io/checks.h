@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What both file formats need: errors with a place, and arithmetic that cannot overflow.
+// Shared by both file formats: errors with a byte offset, arithmetic without overflow.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@
 
 namespace rotary::internal {
 
-/// Dimensions of the widest array that is read (NumPy's own limit): the shape of a hostile file
-/// stays small.
+/// Maximum number of dimensions (NumPy's limit), so that a malicious shape stays small.
 inline constexpr std::size_t kMaxFileRank = 64;
 
 /// Throws IoError.
@@ -23,8 +22,8 @@ inline constexpr std::size_t kMaxFileRank = 64;
 /// "[2, 3]"
 std::string shape_text(std::span<const std::int64_t> shape);
 
-/// Bits that a row-major array of that shape takes. The extents must not be negative. Absent if it
-/// overflows, even where an extent of 0 makes the array empty: strides are then safe to form.
+/// Bits of an array of that shape with elements of `bits` bits. Extents must not be negative. None
+/// on overflow, even if another extent is 0, so that strides never overflow.
 std::optional<std::uint64_t> count_bits(std::span<const std::int64_t> shape, std::uint64_t bits);
 
 /// Reverses the bytes of each element in place.

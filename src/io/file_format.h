@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Which format a file has, by the ending of its name.
+// The format of a file, by its extension.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rotary::internal {
 
 enum class FileFormat : std::uint8_t { kNpy, kSafetensors };
 
-/// Throws std::invalid_argument, in the name of `function`, for any other ending.
+/// Throws std::invalid_argument, in the name of `function`, for any other extension.
 FileFormat format_of(const std::filesystem::path& path, const char* function);
 
 }  // namespace rotary::internal

@@ -16,7 +16,7 @@
 namespace rotary {
 namespace {
 
-/// Closes the descriptor on every way out; a mapping outlives it.
+/// Closes the file descriptor on scope exit. The mapping stays valid.
 class Descriptor {
  public:
   explicit Descriptor(int value) noexcept : value_(value) {}
@@ -35,15 +35,15 @@ class Descriptor {
   throw IoError(path.string(), IoError::kNoOffset, message);
 }
 
-[[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* doing) {
+[[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* action) {
   const int code = errno;
-  fail(path, std::string(doing) + ": " + std::generic_category().message(code));
+  fail(path, std::string(action) + ": " + std::generic_category().message(code));
 }
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+  // Without O_NONBLOCK, opening a pipe without a writer would block.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) fail_with_errno(path, "cannot open");
   struct stat status {};

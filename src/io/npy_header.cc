@@ -26,8 +26,7 @@ constexpr std::array<NpyType, 5> kNpyTypes{{{"f2", DType::kFloat16},
                                             {"i4", DType::kInt32},
                                             {"i8", DType::kInt64}}};
 
-/// Reads the one Python literal that a header may be. Strict: what NumPy does not write and does
-/// not need in order to read is refused.
+/// Parser of the header's Python literal. Strict: accepts what NumPy writes or needs, nothing else.
 class LiteralParser {
  public:
   LiteralParser(std::string_view text, std::size_t offset, const std::string& source)
@@ -49,7 +48,7 @@ class LiteralParser {
         has_shape = true;
         header.shape = tuple();
       } else {
-        refuse("unknown or repeated key " + quote(key));
+        fail("unknown or repeated key " + quote(key));
       }
       if (!accept(',')) {
         expect('}', "',' or '}'");
@@ -57,14 +56,14 @@ class LiteralParser {
       }
     }
     skip_space();
-    if (at_ != text_.size()) refuse("text after the header's dict");
+    if (at_ != text_.size()) fail("text after the header's dict");
     if (!has_descr || !has_order || !has_shape) {
-      refuse("the header needs the keys descr, fortran_order and shape");
+      fail("the header needs the keys descr, fortran_order and shape");
     }
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& message) const {
+  [[noreturn]] void fail(const std::string& message) const {
     fail_at(source_, offset_ + at_, message);
   }
 
@@ -82,17 +81,17 @@ class LiteralParser {
   }
 
   void expect(char c, const char* what) {
-    if (!accept(c)) refuse(std::string("the header is malformed: expected ") + what);
+    if (!accept(c)) fail(std::string("the header is malformed: expected ") + what);
   }
 
   std::string_view string(const char* what) {
     skip_space();
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
-    if (quote != '\'' && quote != '"') refuse(std::string("expected a string: ") + what);
+    if (quote != '\'' && quote != '"') fail(std::string("expected a string: ") + what);
     const std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string_view::npos) refuse("a string has no end");
+    if (end == std::string_view::npos) fail("a string has no end");
     const std::string_view value = text_.substr(at_ + 1, end - at_ - 1);
-    if (value.find('\\') != std::string_view::npos) refuse("a string with an escape");
+    if (value.find('\\') != std::string_view::npos) fail("a string with an escape");
     at_ = end + 1;
     return value;
   }
@@ -106,19 +105,19 @@ class LiteralParser {
         return value;
       }
     }
-    refuse("fortran_order must be True or False");
+    fail("fortran_order must be True or False");
   }
 
   std::int64_t extent() {
-    if (next_is('-')) refuse("an extent of the shape is negative");
+    if (next_is('-')) fail("an extent of the shape is negative");
     const char* const first = text_.data() + at_;
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), value);
-    if (error == std::errc::invalid_argument) refuse("expected an extent of the shape");
-    if (error != std::errc()) refuse("an extent of the shape does not fit into 64 bits");
-    if (*first == '0' && end != first + 1) refuse("an extent with leading zeros");
+    if (error == std::errc::invalid_argument) fail("expected an extent of the shape");
+    if (error != std::errc()) fail("an extent of the shape does not fit into 64 bits");
+    if (*first == '0' && end != first + 1) fail("an extent with leading zeros");
     at_ += static_cast<std::size_t>(end - first);
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote (3L, 4L).
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote (3L, 4L)
     return value;
   }
 
@@ -126,10 +125,10 @@ class LiteralParser {
     std::vector<std::int64_t> shape;
     expect('(', "a tuple as the shape");
     while (!accept(')')) {
-      if (shape.size() == kMaxFileRank) refuse("the shape has more than 64 extents");
+      if (shape.size() == kMaxFileRank) fail("the shape has more than 64 extents");
       shape.push_back(extent());
       if (accept(',')) continue;
-      if (shape.size() == 1 && next_is(')')) refuse("a tuple of one needs a comma");
+      if (shape.size() == 1 && next_is(')')) fail("a tuple of one needs a comma");
       expect(')', "',' or ')' in the shape");
       break;
     }
@@ -137,7 +136,7 @@ class LiteralParser {
   }
 
   void descr(NpyHeader& header) {
-    if (next_is('[')) refuse("structured dtypes are not supported");
+    if (next_is('[')) fail("structured dtypes are not supported");
     const std::size_t start = at_;
     const std::string_view text = string("the dtype");
     std::string_view type = text;
@@ -152,8 +151,8 @@ class LiteralParser {
       return;
     }
     at_ = start;
-    if (type.substr(0, 1) == "O") refuse("object arrays are not supported");
-    refuse("dtype " + quote(text) + " is not supported; f2, f4, f8, i4 and i8 are");
+    if (type.substr(0, 1) == "O") fail("object arrays are not supported");
+    fail("dtype " + quote(text) + " is not supported; f2, f4, f8, i4 and i8 are");
   }
 
   std::string_view text_;
@@ -199,8 +198,8 @@ NpyHeader parse_npy_header(std::string_view bytes, const std::string& source) {
 }
 
 std::string make_npy_header(DType dtype, std::span<const std::int64_t> shape) {
-  // NumPy leaves room to grow the first extent to 21 digits, then fills up to 64 bytes.
-  constexpr std::size_t kGrowth = 21;
+  // NumPy reserves 21 digits for the first extent, then pads to a multiple of 64 bytes.
+  constexpr std::size_t kExtentDigits = 21;
   constexpr std::size_t kAlignment = 64;
   constexpr std::size_t kPreamble = kMagic.size() + 4;
   std::string type;
@@ -212,7 +211,7 @@ std::string make_npy_header(DType dtype, std::span<const std::int64_t> shape) {
   if (!shape.empty()) tuple.resize(tuple.size() - (shape.size() == 1 ? 1 : 2));
   std::string header = std::string("{'descr': '") + '<' + type +
                        "', 'fortran_order': False, 'shape': (" + tuple + "), }";
-  if (!shape.empty()) header.append(kGrowth - std::to_string(shape[0]).size(), ' ');
+  if (!shape.empty()) header.append(kExtentDigits - std::to_string(shape[0]).size(), ' ');
   header.append(kAlignment - (kPreamble + header.size() + 1) % kAlignment, ' ');
   header += '\n';
 

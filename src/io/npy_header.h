@@ -27,15 +27,15 @@ struct NpyHeader {
   std::endian endian = std::endian::native;
   ElementOrder order = ElementOrder::kRowMajor;
   std::vector<std::int64_t> shape;
-  /// Where the elements begin.
+  /// Byte offset of the elements.
   std::size_t data_offset = 0;
 };
 
-/// Throws IoError for anything but the three keys above, each once, with values that are supported.
-/// The size of the elements is not checked.
+/// Throws IoError unless the header has the three keys above, each once, with supported values. The
+/// size of the file is not checked against the shape.
 NpyHeader parse_npy_header(std::string_view bytes, const std::string& source);
 
-/// Everything up to the elements, byte for byte what np.save writes. `dtype` is one that NumPy has.
+/// The bytes before the elements, identical to np.save. `dtype` must be one of NumPy (no bfloat16).
 std::string make_npy_header(DType dtype, std::span<const std::int64_t> shape);
 
 }  // namespace rotary::internal

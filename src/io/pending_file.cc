@@ -4,6 +4,7 @@
 #include "io/pending_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,19 +15,20 @@
 #include <system_error>
 #include <utility>
 
+#include "io/output_target.h"
 #include "rotary/error.h"
 
 namespace rotary::internal {
 namespace {
 
-[[noreturn]] void fail_with_errno(const std::filesystem::path& target, const char* doing) {
+[[noreturn]] void fail_with_errno(const std::filesystem::path& target, const char* action) {
   const int code = errno;
   throw IoError(target.string(), IoError::kNoOffset,
-                std::string(doing) + ": " + std::generic_category().message(code));
+                std::string(action) + ": " + std::generic_category().message(code));
 }
 
-/// A name that no other thread or process of this machine picks, and short: the target's own name
-/// may already be as long as the file system allows.
+/// Unique among the threads and processes of this machine. Independent of the target's name, which
+/// may already have the maximum length.
 std::string temporary_name() {
   static std::atomic<std::uint64_t> counter{0};
   return ".rotary-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
@@ -34,14 +36,23 @@ std::string temporary_name() {
 
 }  // namespace
 
-PendingFile::PendingFile(std::filesystem::path target) : target_(std::move(target)) {
-  constexpr int kTries = 100;  // Left-overs of a killed process with the same id.
-  for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
+PendingFile::PendingFile(const std::filesystem::path& target) {
+  const OutputTarget resolved = resolve_output(target);
+  target_ = resolved.path;
+  constexpr int kMaxTries = 100;  // names may be left over from a killed process with the same id
+  for (int i = 0; i < kMaxTries && descriptor_ < 0; ++i) {
     temporary_ = target_.parent_path() / temporary_name();
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) break;
   }
-  if (descriptor_ < 0) fail_with_errno(target_, "cannot create a file beside it");
+  if (descriptor_ < 0) fail_with_errno(target, "cannot create a file beside it");
+  if (resolved.mode && ::fchmod(descriptor_, *resolved.mode) != 0) {
+    const int code = errno;
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+    errno = code;
+    fail_with_errno(target, "cannot keep its permissions");
+  }
 }
 
 PendingFile::~PendingFile() {
@@ -61,7 +72,7 @@ void PendingFile::append(const void* data, std::size_t size) {
 }
 
 void PendingFile::commit() {
-  // Some file systems report a full disk only here.
+  // Some file systems report a full disk only on close.
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0 && errno != EINTR) fail_with_errno(target_, "cannot write");
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
@@ -73,12 +84,7 @@ void PendingFile::commit() {
 void PendingFile::commit_durably() {
   if (::fsync(descriptor_) != 0) fail_with_errno(target_, "cannot write");
   commit();
-  const std::filesystem::path folder = target_.parent_path();
-  const int descriptor =
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // A folder that may be written but not read.
-  ::fsync(descriptor);
-  ::close(descriptor);
+  sync_folder(target_.parent_path());
 }
 
 }  // namespace rotary::internal

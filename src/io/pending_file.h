@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A file that appears under its name only when it is complete.
+// Atomic file replacement: a file appears under its name only when it is complete.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,22 @@
 
 namespace rotary::internal {
 
-/// Writes beside `target` and renames on commit(). Without a commit nothing is left behind, and a
-/// file that was there before is untouched. Throws IoError with the path of the target.
+/// Writes a temporary file beside `target` and renames it on commit(). Without a commit the
+/// temporary file is removed and an existing target is unchanged. A symbolic link stays, and what
+/// it leads to is replaced; permissions of a replaced file are kept. Throws IoError with the path
+/// of the target, also if that is no regular file.
 class PendingFile {
  public:
-  explicit PendingFile(std::filesystem::path target);
+  explicit PendingFile(const std::filesystem::path& target);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
 
   void append(const void* data, std::size_t size);
-  /// Last call: the file stands under its name, readable and writable as the umask says.
+  /// Renames to the target; the last call.
   void commit();
-  /// commit(), once the bytes are on the disk, and then the name: a power cut leaves the old file
-  /// or the new one.
+  /// commit() with fsync of the file and its folder: after a power failure there is the old file or
+  /// the new one.
   void commit_durably();
 
  private:

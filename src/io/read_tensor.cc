@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary::Tensor, and reading: the ending of a file's name chooses the format.
+// rotary::Tensor, rotary::read_tensor and rotary::read_safetensors.
 #include <algorithm>
 #include <optional>
 
@@ -14,8 +14,6 @@
 
 namespace rotary {
 namespace {
-
-using internal::SafetensorsEntry;
 
 template <typename View, typename Bytes>
 View make_view(Bytes* data, const Tensor& tensor) {
@@ -45,30 +43,6 @@ View make_view(Bytes* data, const Tensor& tensor) {
   return view;
 }
 
-/// The first few names, for an error.
-std::string list_names(const std::vector<SafetensorsEntry>& entries) {
-  constexpr std::size_t kMost = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kMost, entries.size()); ++i) {
-    names += (i == 0 ? "" : ", ") + internal::quote(entries[i].name);
-  }
-  return names + (entries.size() > kMost ? ", ..." : "");
-}
-
-const SafetensorsEntry& pick(const std::vector<SafetensorsEntry>& entries, std::string_view name,
-                             const std::string& source) {
-  if (entries.empty()) throw IoError(source, IoError::kNoOffset, "the file holds no tensor");
-  if (name.empty() && entries.size() == 1) return entries.front();
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&](const SafetensorsEntry& e) { return e.name == name; });
-  if (found != entries.end()) return *found;
-  const std::string count = std::to_string(entries.size());
-  throw IoError(source, IoError::kNoOffset,
-                (name.empty() ? "the file holds " + count + " tensors; name one of "
-                              : "no tensor " + internal::quote(name) + " in the file; it holds ") +
-                    list_names(entries));
-}
-
 }  // namespace
 
 std::int64_t Tensor::num_elements() const noexcept {
@@ -83,9 +57,9 @@ ConstTensorView Tensor::view() const { return make_view<ConstTensorView>(bytes.d
 namespace internal {
 
 FileFormat format_of(const std::filesystem::path& path, const char* function) {
-  const std::string ending = path.extension().string();
-  if (ending == ".npy") return FileFormat::kNpy;
-  if (ending == ".safetensors") return FileFormat::kSafetensors;
+  const std::string extension = path.extension().string();
+  if (extension == ".npy") return FileFormat::kNpy;
+  if (extension == ".safetensors") return FileFormat::kSafetensors;
   reject("[", function, "] the name of the file must end in .npy or .safetensors, got ",
          quote(path.string()));
 }
@@ -102,7 +76,8 @@ Tensor read_tensor(const std::filesystem::path& path, std::string_view name) {
   const MappedFile file(path);
   if (format == internal::FileFormat::kNpy) return parse_npy(file.bytes(), source);
   const auto entries = internal::parse_safetensors_header(file.bytes(), source);
-  return internal::extract_tensor(file.bytes(), source, pick(entries, name, source));
+  return internal::extract_tensor(file.bytes(), source,
+                                  internal::select_entry(entries, name, source));
 }
 
 std::vector<Tensor> read_safetensors(const std::filesystem::path& path) {

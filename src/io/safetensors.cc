@@ -1,15 +1,16 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// .safetensors: taking tensors out, and the header of a file with one tensor.
+// .safetensors: extracts tensors, makes the header of a file with one tensor.
 #include "io/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "io/checks.h"
+#include "json/json.h"
 #include "support/message.h"
 #include "support/quote.h"
 
@@ -28,6 +29,18 @@ constexpr std::array<SafetensorsType, 6> kSafetensorsTypes{{{"F16", DType::kFloa
                                                             {"I32", DType::kInt32},
                                                             {"I64", DType::kInt64}}};
 
+/// The first names, for an error message.
+std::string list_names(const std::vector<SafetensorsEntry>& entries) {
+  constexpr std::size_t kMaxNames = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kMaxNames, entries.size()); ++i) {
+    names += (i == 0 ? "" : ", ") + quote(entries[i].name);
+  }
+  return names + (entries.size() > kMaxNames ? ", ..." : "");
+}
+
+}  // namespace
+
 DType dtype_of(const SafetensorsEntry& entry, const std::string& source) {
   for (const SafetensorsType& known : kSafetensorsTypes) {
     if (known.name == entry.dtype) return known.dtype;
@@ -37,7 +50,19 @@ DType dtype_of(const SafetensorsEntry& entry, const std::string& source) {
               ", which is not supported; F16, BF16, F32, F64, I32 and I64 are");
 }
 
-}  // namespace
+const SafetensorsEntry& select_entry(const std::vector<SafetensorsEntry>& entries,
+                                     std::string_view name, const std::string& source) {
+  if (entries.empty()) throw IoError(source, IoError::kNoOffset, "the file holds no tensor");
+  if (name.empty() && entries.size() == 1) return entries.front();
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const SafetensorsEntry& e) { return e.name == name; });
+  if (found != entries.end()) return *found;
+  const std::string count = std::to_string(entries.size());
+  throw IoError(source, IoError::kNoOffset,
+                (name.empty() ? "the file holds " + count + " tensors; name one of "
+                              : "no tensor " + quote(name) + " in the file; it holds ") +
+                    list_names(entries));
+}
 
 Tensor extract_tensor(std::string_view bytes, const std::string& source,
                       const SafetensorsEntry& entry) {
@@ -62,18 +87,15 @@ std::string make_safetensors_header(std::string_view name, DType dtype,
   std::int64_t size = static_cast<std::int64_t>(size_of(dtype));
   for (const std::int64_t extent : shape) size *= extent;
   if (name == "__metadata__") reject("[write_tensor] the name __metadata__ is reserved");
-  nlohmann::ordered_json entry;
-  entry["dtype"] = type;
-  entry["shape"] = std::vector<std::int64_t>(shape.begin(), shape.end());
-  entry["data_offsets"] = {std::int64_t{0}, size};
-  nlohmann::ordered_json header;
-  header[std::string(name)] = std::move(entry);
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::type_error&) {
+  Json header;
+  header[name] = {{"dtype", type},
+                  {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
+                  {"data_offsets", std::vector<std::int64_t>{0, size}}};
+  const std::optional<std::string> dumped = header.dump_strict();
+  if (!dumped) {
     reject("[write_tensor] the name of the tensor must be UTF-8, got ", quote(name));
   }
+  std::string text = *dumped;
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);

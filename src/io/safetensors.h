@@ -8,7 +8,7 @@
 //   {"__metadata__": {"key": "text"}, "q": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
 //   24]}}
 //
-// Offsets count from the end of the header; the tensors lie end to end, without holes.
+// Offsets are relative to the end of the header; the tensors are contiguous, without gaps.
 #pragma once
 
 #include <cstddef>
@@ -24,27 +24,33 @@ namespace rotary::internal {
 
 struct SafetensorsEntry {
   std::string name;
-  /// As the file spells it; need not be one that the library can read.
+  /// As in the file; not necessarily one that the library supports.
   std::string dtype;
   std::vector<std::int64_t> shape;
-  /// First byte and the byte after the last, from the beginning of the file.
+  /// Byte range [begin, end) in the file.
   std::size_t begin = 0;
   std::size_t end = 0;
-  /// Where in the header the entry stands, for errors.
+  /// Byte offset of the entry, for errors.
   std::size_t header_offset = 0;
 };
 
-/// The entries of a file, in the order of their offsets. Everything the format demands of them is
-/// checked; for a dtype that it does not define, all but the size.
+/// The entries of a file, by offset. Validates everything that the format requires; for a dtype
+/// that the format does not define, all but the size.
 std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view bytes,
                                                        const std::string& source);
 
-/// Copies one tensor out of the file that the entry comes from. Throws IoError for a dtype that the
-/// library does not have.
+/// The entry of that name; with an empty name, the only one. Throws IoError if there is none.
+const SafetensorsEntry& select_entry(const std::vector<SafetensorsEntry>& entries,
+                                     std::string_view name, const std::string& source);
+
+/// Throws IoError for a dtype that the library does not support.
+DType dtype_of(const SafetensorsEntry& entry, const std::string& source);
+
+/// Copies one tensor out of the file. Throws IoError for a dtype that the library does not support.
 Tensor extract_tensor(std::string_view bytes, const std::string& source,
                       const SafetensorsEntry& entry);
 
-/// Everything up to the elements of a file with one tensor. Throws std::invalid_argument for a name
+/// The bytes before the elements of a file with one tensor. Throws std::invalid_argument for a name
 /// that is not UTF-8 or that the format reserves.
 std::string make_safetensors_header(std::string_view name, DType dtype,
                                     std::span<const std::int64_t> shape);

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// rotary::write_tensor.
+// rotary::write_tensor and rotary::write_with_tensor.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "rotary/io.h"
 #include "support/message.h"
+#include "support/quote.h"
 
 namespace rotary {
 namespace {
@@ -26,26 +27,26 @@ std::span<const std::int64_t> shape_of(const ConstTensorView& tensor) {
   return {tensor.shape.data(), static_cast<std::size_t>(tensor.rank)};
 }
 
-void check(const ConstTensorView& tensor) {
+void check(const ConstTensorView& tensor, const char* function) {
   if (tensor.rank < 0 || tensor.rank > kMaxRank) {
-    internal::reject("[write_tensor] rank must be 0 to ", kMaxRank, ", got ", tensor.rank);
+    internal::reject("[", function, "] rank must be 0 to ", kMaxRank, ", got ", tensor.rank);
   }
   if (tensor.device.type != DeviceType::kCpu) {
-    internal::reject("[write_tensor] the tensor must be on the CPU");
+    internal::reject("[", function, "] the tensor must be on the CPU");
   }
   const std::span<const std::int64_t> shape = shape_of(tensor);
   const bool negative = std::any_of(shape.begin(), shape.end(), [](auto n) { return n < 0; });
   if (negative || !internal::count_bits(shape, 8 * size_of(tensor.dtype))) {
-    internal::reject("[write_tensor] extents must not be negative or overflow, got ",
+    internal::reject("[", function, "] extents must not be negative or overflow, got ",
                      internal::shape_text(shape));
   }
   if (tensor.data == nullptr && tensor.num_elements() > 0) {
-    internal::reject("[write_tensor] data must not be null, got a tensor of shape ",
+    internal::reject("[", function, "] data must not be null, got a tensor of shape ",
                      internal::shape_text(shape));
   }
 }
 
-/// Collects small pieces into large writes.
+/// Combines small appends into large writes.
 class BufferedFile {
  public:
   explicit BufferedFile(PendingFile& file) : file_(file) { buffer_.reserve(kCapacity); }
@@ -67,27 +68,27 @@ class BufferedFile {
   std::vector<std::byte> buffer_;
 };
 
-/// The extents with leading ones up to kMaxRank, and dimensions merged into the last one as long as
-/// they follow each other without a gap: a contiguous tensor becomes one row.
-struct Rows {
+/// Shape and strides, padded with leading ones to kMaxRank, with contiguous dimensions merged into
+/// the last one: a contiguous tensor becomes one row.
+struct MergedDims {
   Dims shape{1, 1, 1, 1};
   Dims strides{};
 };
 
-Rows rows_of(const ConstTensorView& tensor) {
-  Rows rows;
+MergedDims merge_dims(const ConstTensorView& tensor) {
+  MergedDims merged;
   std::size_t at = kMaxRank - 1;
-  rows.strides[at] = 1;
+  merged.strides[at] = 1;
   for (auto d = static_cast<std::size_t>(tensor.rank); d-- > 0;) {
     if (tensor.shape[d] == 1) continue;
-    if (rows.shape[at] == 1) {
-      rows.strides[at] = tensor.strides[d];
-    } else if (tensor.strides[d] != rows.strides[at] * rows.shape[at]) {
-      rows.strides[--at] = tensor.strides[d];
+    if (merged.shape[at] == 1) {
+      merged.strides[at] = tensor.strides[d];
+    } else if (tensor.strides[d] != merged.strides[at] * merged.shape[at]) {
+      merged.strides[--at] = tensor.strides[d];
     }
-    rows.shape[at] *= tensor.shape[d];
+    merged.shape[at] *= tensor.shape[d];
   }
-  return rows;
+  return merged;
 }
 
 void append_row(BufferedFile& file, const std::byte* data, std::int64_t count, std::int64_t stride,
@@ -108,16 +109,17 @@ void append_row(BufferedFile& file, const std::byte* data, std::int64_t count, s
 /// Appends the elements in row-major order, little endian.
 void append_elements(PendingFile& file, const ConstTensorView& tensor) {
   if (tensor.num_elements() == 0) return;
-  const Rows rows = rows_of(tensor);
-  const auto& [a, b, c, row] = rows.shape;
+  const MergedDims merged = merge_dims(tensor);
+  const auto& [a, b, c, row] = merged.shape;
   const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
   const auto* const data = static_cast<const std::byte*>(tensor.data);
   BufferedFile buffered(file);
   for (std::int64_t i = 0; i < a; ++i) {
     for (std::int64_t j = 0; j < b; ++j) {
       for (std::int64_t k = 0; k < c; ++k) {
-        const std::int64_t start = i * rows.strides[0] + j * rows.strides[1] + k * rows.strides[2];
-        append_row(buffered, data + start * size, row, rows.strides[3], size);
+        const std::int64_t start =
+            i * merged.strides[0] + j * merged.strides[1] + k * merged.strides[2];
+        append_row(buffered, data + start * size, row, merged.strides[3], size);
       }
     }
   }
@@ -129,7 +131,7 @@ void append_elements(PendingFile& file, const ConstTensorView& tensor) {
 void write_tensor(const std::filesystem::path& path, const ConstTensorView& tensor,
                   std::string_view name) {
   const FileFormat format = internal::format_of(path, "write_tensor");
-  check(tensor);
+  check(tensor, "write_tensor");
   if (format == FileFormat::kNpy && tensor.dtype == DType::kBFloat16) {
     throw IoError(path.string(), IoError::kNoOffset,
                   ".npy has no bfloat16; write a .safetensors file instead");
@@ -141,7 +143,34 @@ void write_tensor(const std::filesystem::path& path, const ConstTensorView& tens
   PendingFile file(path);
   file.append(header.data(), header.size());
   append_elements(file, tensor);
-  file.commit();
+  file.commit_durably();
+}
+
+void write_with_tensor(const std::filesystem::path& in, const std::filesystem::path& out,
+                       const ConstTensorView& tensor, std::string_view name) {
+  for (const std::filesystem::path& path : {in, out}) {
+    if (internal::format_of(path, "write_with_tensor") != FileFormat::kSafetensors) {
+      internal::reject("[write_with_tensor] the name of the file must end in .safetensors, got ",
+                       internal::quote(path.string()));
+    }
+  }
+  check(tensor, "write_with_tensor");
+  const MappedFile mapped(in);
+  const std::string source = in.string();
+  const auto entries = internal::parse_safetensors_header(mapped.bytes(), source);
+  const internal::SafetensorsEntry& entry = internal::select_entry(entries, name, source);
+  const std::span<const std::int64_t> shape = shape_of(tensor);
+  if (!std::equal(shape.begin(), shape.end(), entry.shape.begin(), entry.shape.end()) ||
+      internal::dtype_of(entry, source) != tensor.dtype) {
+    internal::reject("[write_with_tensor] the tensor must be ", internal::shape_text(entry.shape),
+                     " of ", entry.dtype, " as ", internal::quote(entry.name), " in the file, got ",
+                     internal::shape_text(shape), " of ", name_of(tensor.dtype));
+  }
+  PendingFile file(out);
+  file.append(mapped.bytes().data(), entry.begin);
+  append_elements(file, tensor);
+  file.append(mapped.bytes().data() + entry.end, mapped.bytes().size() - entry.end);
+  file.commit_durably();
 }
 
 }  // namespace rotary

@@ -1,12 +1,12 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Whole config.json files: composite ones are walked part by part.
+// Reads a whole config.json; of a composite one, every sub-config with a rope.
 #pragma once
 
 #include <string>
 
-#include "model/json.h"
+#include "json/json.h"
 #include "rotary/model.h"
 
 namespace rotary::internal {

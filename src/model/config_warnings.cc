@@ -14,14 +14,14 @@
 namespace rotary::internal {
 namespace {
 
-/// Keys that say that there is a rotation.
-constexpr std::array<std::string_view, 13> kTellingKeys = {
+/// Keys that imply a rope.
+constexpr std::array<std::string_view, 13> kRopeKeys = {
     "rope_parameters", "rope_scaling",         "rope_theta",        "rotary_emb_base",
     "rotary_dim",      "rotary_pct",           "rope_pct",          "partial_rotary_factor",
     "rope_type",       "rope_local_base_freq", "global_rope_theta", "mrope_section",
     "rope_base"};
 
-/// Further keys that are read, or that have nothing to do with the angle.
+/// Further keys that are read, or that do not affect the angles.
 constexpr std::array<std::string_view, 26> kOtherKeys = {"rotary_emb_fraction",
                                                          "rotary_percentage",
                                                          "rotary_embedding_base",
@@ -49,33 +49,39 @@ constexpr std::array<std::string_view, 26> kOtherKeys = {"rotary_emb_fraction",
                                                          "rotary_emb_interleaved",
                                                          "use_rotary_embedding"};
 
-bool sounds_like_rope(std::string_view key) {
-  constexpr std::array<std::string_view, 4> kSounds = {"rope", "rotary", "dynamic_ntk",
-                                                       "position_encoding"};
-  return std::any_of(kSounds.begin(), kSounds.end(), [key](std::string_view sound) {
-    return key.find(sound) != std::string_view::npos;
+bool looks_like_rope_key(std::string_view key) {
+  constexpr std::array<std::string_view, 4> kSubstrings = {"rope", "rotary", "dynamic_ntk",
+                                                           "position_encoding"};
+  return std::any_of(kSubstrings.begin(), kSubstrings.end(), [key](std::string_view substring) {
+    return key.find(substring) != std::string_view::npos;
   });
 }
 
-void warn_of_unread_keys(const Json& config, std::vector<std::string>& warnings) {
-  std::vector<std::string_view> known(kTellingKeys.begin(), kTellingKeys.end());
+void warn_about_unread_keys(const Json& config, std::vector<std::string>& warnings) {
+  std::vector<std::string_view> known(kRopeKeys.begin(), kRopeKeys.end());
   known.insert(known.end(), kOtherKeys.begin(), kOtherKeys.end());
-  for (const auto& [key, value] : config.items()) {
+  constexpr std::size_t kMaxListed = 16;
+  std::size_t unread = 0;
+  for (const auto& [key, value] : config.members()) {
     const bool off = value.is_null() || value == false;
-    if (off || !sounds_like_rope(key)) continue;
+    if (off || !looks_like_rope_key(key)) continue;
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    if (++unread > kMaxListed) continue;
     const std::string_view near = nearest(key, known);
     warnings.push_back(concat("key ", quote(key), " is not read",
                               near.empty() ? "" : concat("; did you mean ", quote(near), "?")));
   }
+  if (unread > kMaxListed) {
+    warnings.push_back(concat(unread - kMaxListed, " more keys about rotation are not read"));
+  }
 }
 
-/// position_embedding_type and its like, where they name something that is not a rotation.
-void warn_of_other_encodings(const Lookup& lookup, std::vector<std::string>& warnings) {
+/// Warns if position_embedding_type or alibi names another position encoding.
+void warn_about_other_encodings(const Lookup& lookup, std::vector<std::string>& warnings) {
   for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
     const Found found = lookup.in_file(key);
     if (!found || !found.value->is_string()) continue;
-    const auto type = found.value->get<std::string>();
+    const auto type = found.value->as_string();
     if (type.find("rope") != std::string::npos || type.starts_with("rot")) continue;
     warnings.push_back(concat(key, " is ", quote(type), ": this checkpoint may not rotate at all"));
   }
@@ -87,21 +93,23 @@ void warn_of_other_encodings(const Lookup& lookup, std::vector<std::string>& war
 }  // namespace
 
 bool mentions_rope(const Json& config) {
-  return std::any_of(kTellingKeys.begin(), kTellingKeys.end(), [&config](std::string_view key) {
-    const auto found = config.find(key);
-    return found != config.end() && !found->is_null();
+  return std::any_of(kRopeKeys.begin(), kRopeKeys.end(), [&config](std::string_view key) {
+    const Json* found = config.find(key);
+    return found != nullptr && !found->is_null();
   });
 }
 
 void add_config_warnings(const Lookup& lookup, std::vector<std::string>& warnings) {
   const Json& config = lookup.config();
-  const Json old_form = config.value("rope_scaling", Json());
-  const Json new_form = config.value("rope_parameters", Json());
-  if (!old_form.empty() && !new_form.empty() && old_form != new_form) {
+  const Json* old_form = config.find("rope_scaling");
+  const Json* new_form = config.find("rope_parameters");
+  const bool both =
+      old_form != nullptr && !old_form->empty() && new_form != nullptr && !new_form->empty();
+  if (both && *old_form != *new_form) {
     warnings.emplace_back("rope_scaling and rope_parameters differ; rope_scaling is used");
   }
-  warn_of_unread_keys(config, warnings);
-  warn_of_other_encodings(lookup, warnings);
+  warn_about_unread_keys(config, warnings);
+  warn_about_other_encodings(lookup, warnings);
   if (const Found tuning = lookup.in_file("attn_temperature_tuning");
       tuning && *tuning.value != false && *tuning.value != 0) {
     warnings.emplace_back(

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Keys at the top of a config: which speak of a rotation, and what is odd about them.
+// Top-level keys of a config: whether they describe a rope, and warnings about them.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace rotary::internal {
 
-/// True if the object says anything about a rotation.
+/// True if the object has a key that describes a rope.
 bool mentions_rope(const Json& config);
 
-/// Adds a line for each key that seems to speak of a rotation and is not read, with the nearest key
-/// that is; for two dictionaries that differ; and for settings that act beside the rotation.
+/// Adds a warning for each unread key that looks like a rope key, with the nearest known key; for
+/// two rope dictionaries that differ; and for settings outside the rotation that affect attention.
 void add_config_warnings(const Lookup& lookup, std::vector<std::string>& warnings);
 
 }  // namespace rotary::internal

@@ -12,7 +12,7 @@ constexpr std::string_view kRows[] = {
 #include "model/families.inc"
 };
 
-const std::vector<std::string>& usual_head_dim() {
+const std::vector<std::string>& default_head_dim() {
   static const std::vector<std::string> kRules = {"head_dim", "hidden_size/num_attention_heads"};
   return kRules;
 }
@@ -36,18 +36,45 @@ std::vector<std::string> axis_names(const std::string& letters) {
   return names;
 }
 
+std::string text(const Json& row, std::string_view key, std::string_view otherwise = "") {
+  const Json* value = row.find(key);
+  return value == nullptr ? std::string(otherwise) : value->as_string();
+}
+
+std::map<std::string, std::string> texts(const Json& row, std::string_view key) {
+  std::map<std::string, std::string> result;
+  const Json* object = row.find(key);
+  if (object == nullptr) return result;
+  for (const auto& [name, value] : object->members()) result[name] = value.as_string();
+  return result;
+}
+
+std::vector<std::int64_t> integers(const Json& list) {
+  std::vector<std::int64_t> result;
+  for (const Json& element : list.elements()) result.push_back(element.as_int64());
+  return result;
+}
+
+std::vector<std::string> head_dim_rules(const Json& row) {
+  const Json* rules = row.find("head_dim");
+  if (rules == nullptr) return default_head_dim();
+  std::vector<std::string> result;
+  for (const Json& rule : rules->elements()) result.push_back(rule.as_string());
+  return result;
+}
+
 AxisMap axis_map_of(const Json& row) {
-  const std::string axes = row.value("axes", "t");
+  const std::string axes = text(row, "axes", "t");
   if (axes == "t") return OneAxis{};
-  const std::string order = row.value("order", "");
+  const std::string order = text(row, "order");
   if (order == "blocks" || order == "alternating") {
     return Axial{
         .axes = static_cast<std::int64_t>(axes.size()),
         .order = order == "blocks" ? AxialOrder::kBlocks : AxialOrder::kAlternating,
-        .ladder = row.value("ladder", "") == "strided" ? AxialLadder::kStrided : AxialLadder::kOwn,
-        .axis_order = row.value("axis_order", std::vector<std::int64_t>{})};
+        .ladder = text(row, "ladder") == "strided" ? AxialLadder::kStrided : AxialLadder::kOwn,
+        .axis_order = integers(row.contains("axis_order") ? row.at("axis_order") : Json::array())};
   }
-  Mrope map{.sections = row.at("sections").get<std::vector<std::int64_t>>()};
+  Mrope map{.sections = integers(row.at("sections"))};
   if (order == "chunked")
     map.order = MropeOrder::kChunked;
   else if (order == "interleaved")
@@ -63,43 +90,44 @@ AxisMap axis_map_of(const Json& row) {
 
 Family parse_row(const Json& row) {
   Family family;
-  family.model_type = row.at("model_type").get<std::string>();
-  family.parts = row.value("parts", std::map<std::string, std::string>{});
-  family.unsupported = row.value("unsupported", "");
+  family.model_type = row.at("model_type").as_string();
+  family.parts = texts(row, "parts");
+  family.unsupported = text(row, "unsupported");
   family.has_rope = row.contains("pairing");
   if (!family.has_rope) return family;
-  family.pairing = pairing_of(row.at("pairing").get<std::string>());
-  family.output_pairing = pairing_of(row.value("writes", row.at("pairing").get<std::string>()));
-  family.interleave_key = row.value("interleave_key", "");
-  family.has_indexer = row.value("indexer", "") == "half";
-  family.trailing = row.value("slice", "leading") == "trailing";
-  family.turn = row.value("turn", "forward") == "backward" ? Turn::kBackward : Turn::kForward;
-  family.axes = axis_names(row.value("axes", "t"));
+  family.pairing = pairing_of(row.at("pairing").as_string());
+  family.output_pairing = pairing_of(text(row, "writes", row.at("pairing").as_string()));
+  family.interleave_key = text(row, "interleave_key");
+  family.has_indexer = text(row, "indexer") == "half";
+  family.trailing = text(row, "slice", "leading") == "trailing";
+  family.direction = text(row, "direction", "forward") == "backward" ? RotationDirection::kBackward
+                                                                     : RotationDirection::kForward;
+  family.axes = axis_names(text(row, "axes", "t"));
   family.axis_map = axis_map_of(row);
-  family.head_dim = row.value("head_dim", usual_head_dim());
-  family.partial = partial_of(row.value("partial", "scaled"));
-  family.rotary_dim_honoured = row.value("rotary_dim", "ignored") == "honoured";
-  family.softmax_correction = row.value("softmax", "") == "mscale_all_dim";
-  family.alpha_honoured = row.value("alpha", "ignored") == "honoured";
+  family.head_dim = head_dim_rules(row);
+  family.partial = partial_of(text(row, "partial", "scaled"));
+  family.rotary_dim_honoured = text(row, "rotary_dim", "ignored") == "honoured";
+  family.softmax_correction = text(row, "softmax") == "mscale_all_dim";
+  family.alpha_honoured = text(row, "alpha", "ignored") == "honoured";
   if (row.contains("attention_factor")) {
-    family.attention_factor = row.at("attention_factor").get<double>();
+    family.attention_factor = row.at("attention_factor").as_double();
   }
-  family.gain = row.value("gain", 1.0);
-  family.type_aliases = row.value("types", std::map<std::string, std::string>{});
-  family.rotating_layers = row.value("only", "");
-  const Json layers = row.value("layers", Json::object());
-  for (const auto& [name, layer] : layers.items()) {
-    family.layers[name] = {.theta_key = layer.value("theta", ""),
-                           .scaled = layer.value("scaling", "applies") == "applies"};
+  if (const Json* gain = row.find("gain")) family.gain = gain->as_double();
+  family.type_aliases = texts(row, "types");
+  family.rotating_layers = text(row, "only");
+  const Json* layers = row.find("layers");
+  for (const auto& [name, layer] : layers == nullptr ? Json::Object() : layers->members()) {
+    family.layers[name] = {.theta_key = text(layer, "theta"),
+                           .scaled = text(layer, "scaling", "applies") == "applies"};
   }
-  family.defaults = row.value("defaults", Json::object());
+  if (const Json* defaults = row.find("defaults")) family.defaults = *defaults;
   return family;
 }
 
 std::map<std::string, Family, std::less<>> parse_rows() {
   std::map<std::string, Family, std::less<>> families;
   for (const std::string_view text : kRows) {
-    Family family = parse_row(Json::parse(text));
+    Family family = parse_row(parse_json(text, "families.inc"));
     const std::string name = family.model_type;
     if (!families.emplace(name, std::move(family)).second) {
       reject("[families] two rows for ", name);
@@ -124,7 +152,7 @@ const Family& unknown_family() {
   static const Family kUnknown = [] {
     Family family;
     family.has_rope = true;
-    family.head_dim = usual_head_dim();
+    family.head_dim = default_head_dim();
     family.partial = Partial::kAlways;
     family.rotary_dim_honoured = true;
     family.alpha_honoured = true;
@@ -133,7 +161,7 @@ const Family& unknown_family() {
   return kUnknown;
 }
 
-const Family& unknown_latent_family() {
+const Family& unknown_mla_family() {
   static const Family kUnknown = [] {
     Family family = unknown_family();
     family.pairing = Pairing::kInterleaved;

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is known of a model family beyond what its config files say. Families are rows of
-// families.inc; this reads them.
+// Model families: pairing, axes and defaults that config files do not state. The data are the rows
+// of families.inc.
 #pragma once
 
 #include <cstdint>
@@ -12,71 +12,70 @@
 #include <string_view>
 #include <vector>
 
-#include "model/json.h"
+#include "json/json.h"
 #include "rotary/pairing.h"
 #include "rotary/recipe.h"
 
 namespace rotary::internal {
 
-/// What a layer type of a family has of its own.
-struct LayerFamily {
+/// Properties of one layer type of a family.
+struct LayerType {
   /// Key of its theta in configs that are not nested; empty: rope_theta.
   std::string theta_key;
-  /// Whether a rope_scaling that is not nested is meant for it.
+  /// Whether a rope_scaling that is not nested applies to it.
   bool scaled = true;
 };
 
+/// When partial_rotary_factor applies.
 enum class Partial : std::uint8_t { kNever, kScaledTypes, kAlways };
 
-/// One row. The members are those of the JSON, see the top of families.inc.
+/// One row of families.inc; the keys are described there.
 struct Family {
   std::string model_type;
-  /// Not empty: why the family cannot be read.
+  /// Why the family is not supported; empty if it is.
   std::string unsupported;
-  /// False for rows that only say which parts a composite config has.
+  /// False for rows that only list the parts of a composite config.
   bool has_rope = false;
   Pairing pairing = Pairing::kHalf;
   Pairing output_pairing = Pairing::kHalf;
-  /// Key that turns `pairing` into half when it is false.
+  /// Key that sets `pairing` to half when it is false.
   std::string interleave_key;
-  /// A second rope over the same frequencies that pairs halves, for the indexer of sparse
-  /// attention.
+  /// A second rope with the same frequencies and half pairing, for the indexer of sparse attention.
   bool has_indexer = false;
   bool trailing = false;
-  Turn turn = Turn::kForward;
+  RotationDirection direction = RotationDirection::kForward;
   std::vector<std::string> axes{"t"};
   AxisMap axis_map = OneAxis{};
-  /// Rules for the head's width, tried in order: "key", "key/key", "2*key/key".
+  /// Rules for head_dim, tried in order: "key", "key/key", "2*key/key".
   std::vector<std::string> head_dim;
-  /// When partial_rotary_factor counts.
   Partial partial = Partial::kScaledTypes;
-  /// Whether the key rotary_dim is honoured.
+  /// Whether the key rotary_dim is read.
   bool rotary_dim_honoured = false;
   bool softmax_correction = false;
   /// Whether rope type dynamic takes `alpha`.
   bool alpha_honoured = false;
-  /// The scale on cos and sin where yarn is given none.
+  /// The scale of cos and sin for yarn without attention_factor.
   std::optional<double> attention_factor;
   double gain = 1.0;
-  /// Rope types that this family spells differently.
+  /// Names of rope types in this family.
   std::map<std::string, std::string> type_aliases;
-  /// The only layer type that rotates; empty: all.
+  /// The only layer type with a rope; empty: all.
   std::string rotating_layers;
-  std::map<std::string, LayerFamily> layers;
+  std::map<std::string, LayerType> layers;
   /// Model types of sub-configs, by their key.
   std::map<std::string, std::string> parts;
-  /// Values of the config class where the file is silent.
+  /// Defaults of the config class.
   Json defaults = Json::object();
 };
 
 /// Null for a model type without a row.
 const Family* find_family(std::string_view model_type);
 
-/// For model types without a row: one axis, halves, partial_rotary_factor honoured, no defaults.
+/// For unknown model types: one axis, half pairing, partial_rotary_factor applies, no defaults.
 const Family& unknown_family();
 
-/// For those that keep the rotary part of a head apart (qk_rope_head_dim): as DeepSeek-V3 does it.
-const Family& unknown_latent_family();
+/// For unknown model types with multi-head latent attention (qk_rope_head_dim): like DeepSeek-V3.
+const Family& unknown_mla_family();
 
 const std::map<std::string, Family, std::less<>>& all_families();
 

@@ -18,14 +18,14 @@ namespace rotary {
 namespace internal {
 namespace {
 
-/// How the key dimension_sections shares the pairs.
+/// How the key dimension_sections assigns pairs to axes.
 enum class Sections : std::uint8_t { kNone, kChunked, kInterleaved };
 
 struct Architecture {
   std::string_view name;
   Pairing pairing;
   Sections sections;
-  double theta_swa = 0.0;  // of sliding layers where the file is silent; 0: they are like the rest
+  double theta_swa = 0.0;  // default of sliding-window layers; 0: the same theta as other layers
 };
 
 constexpr Architecture kArchitectures[] = {
@@ -41,10 +41,10 @@ class GgufReader {
                                     [this](const Architecture& row) { return row.name == name_; });
     if (found != std::end(kArchitectures)) architecture_ = &*found;
     const auto keys = file.keys();
-    const bool speaks = std::any_of(keys.begin(), keys.end(), [this](std::string_view one) {
+    const bool has_rope_key = std::any_of(keys.begin(), keys.end(), [this](std::string_view one) {
       return one.starts_with(key("rope."));
     });
-    if (architecture_ == nullptr && !speaks) {
+    if (architecture_ == nullptr && !has_rope_key) {
       fail(concat("no rotation found; architecture ", quote(name_),
                   " is not known and no key speaks of one"));
     }
@@ -97,11 +97,11 @@ class GgufReader {
     const auto embedding = integer("embedding_length");
     const auto heads = file_.numbers(key("attention.head_count"));
     if (!embedding || !heads || heads->empty()) {
-      fail("the width of a head cannot be found, attention.key_length is missing");
+      fail("head_dim cannot be determined, attention.key_length is missing");
     }
-    const double most = *std::max_element(heads->begin(), heads->end());
-    if (!(most >= 1.0)) fail(concat("attention.head_count must be positive, got ", most));
-    return static_cast<std::int64_t>(static_cast<double>(*embedding) / most);
+    const double max_heads = *std::max_element(heads->begin(), heads->end());
+    if (!(max_heads >= 1.0)) fail(concat("attention.head_count must be positive, got ", max_heads));
+    return static_cast<std::int64_t>(static_cast<double>(*embedding) / max_heads);
   }
 
   ModelRope base_rope() const {
@@ -122,7 +122,7 @@ class GgufReader {
     if (!has("rope.dimension_count")) {
       note(rope.assumed, concat("rope.dimension_count = ", width, " (the whole head)"));
     }
-    // Multi-head latent attention keeps the rotary part of a head apart from the rest.
+    // Multi-head latent attention stores the rotary part of a head separately.
     if (has("attention.kv_lora_rank") || has("attention.key_length_mla")) width = rotary;
     rope.layout.head_dim = width;
     rope.recipe.rotary_dim = rotary;
@@ -170,7 +170,7 @@ class GgufReader {
     if (tensor("rope_factors_long") || tensor("rope_factors_short")) return longrope(rope);
     double factor = number("rope.scaling.factor").value_or(0.0);
     if (factor == 0.0) factor = number("rope.scale_linear").value_or(0.0);
-    if (factor == 0.0 || type == "none") factor = 1.0;  // as llama.cpp: zero is no scaling
+    if (factor == 0.0 || type == "none") factor = 1.0;  // as in llama.cpp: zero means no scaling
     if (const auto alpha = number("rope.scaling.alpha"); alpha && *alpha != 0.0) {
       return NtkAlpha{.alpha = *alpha};
     }
@@ -194,7 +194,7 @@ class GgufReader {
     if (rope.context.trained < 1) {
       fail("longrope needs rope.scaling.original_context_length or context_length");
     }
-    // llama.cpp's scale is the key's, or 1: the ratio of contexts plays no part.
+    // llama.cpp scales by attn_factor or 1, independent of the ratio of contexts.
     return LongRope{.short_factor = std::move(*shorter),
                     .long_factor = std::move(*longer),
                     .original_context = rope.context.trained,
@@ -214,7 +214,7 @@ class GgufReader {
     yarn.beta_slow = number("rope.scaling.yarn_beta_slow").value_or(yarn.beta_slow);
     const bool deepseek = name_ == "deepseek2";
     if (const auto log = number("rope.scaling.yarn_log_multiplier"); log && *log != 0.0) {
-      // DeepSeek's files hold 0.1 * mscale_all_dim, and mscale is the same.
+      // DeepSeek's files have 0.1 * mscale_all_dim, and mscale is the same.
       yarn.mscale_all_dim = deepseek ? *log * 10.0 : *log;
       yarn.mscale = deepseek ? *yarn.mscale_all_dim : 1.0;
       if (deepseek) yarn.softmax_correction = SoftmaxCorrection::kMscaleAllDimSquared;

@@ -15,6 +15,11 @@
 namespace rotary::internal {
 namespace {
 
+// Far more than models have, so that a hostile file costs little memory.
+constexpr std::uint64_t kMaxKeys = 1 << 16;
+constexpr std::uint64_t kMaxTensors = 1 << 20;
+constexpr std::uint64_t kMaxNumbers = 1 << 20;  // of one array or tensor that is read
+
 constexpr std::uint32_t kValueTypes = 13;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
@@ -35,7 +40,7 @@ const char* name_of(GgufType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-/// An unsigned integer of `size` bytes. The bytes must be there.
+/// An unsigned integer of `size` bytes.
 std::uint64_t load(const char* data, std::size_t size, bool big_endian) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < size; ++i) {
@@ -94,7 +99,7 @@ double tensor_element(std::uint64_t bits, std::uint32_t type) {
 
 }  // namespace
 
-/// Walks over the file from its beginning; every step is checked against the bytes left.
+/// Sequential reader; every step is checked against the bytes left.
 class GgufFile::Reader {
  public:
   explicit Reader(GgufFile& file) : file_(file) {}
@@ -102,15 +107,15 @@ class GgufFile::Reader {
   std::size_t offset() const { return at_; }
   std::size_t left() const { return file_.bytes_.size() - at_; }
 
-  [[noreturn]] void refuse(std::size_t at, const std::string& message) const {
+  [[noreturn]] void fail_at(std::size_t at, const std::string& message) const {
     fail(file_.source_, at, message);
   }
 
   void skip(std::uint64_t size, const char* what) {
     if (size > left()) {
-      refuse(at_, std::string("the file ends within ") + what + ": it takes " +
-                      std::to_string(size) + " bytes, the file has " + std::to_string(left()) +
-                      " left");
+      fail_at(at_, std::string("the file ends within ") + what + ": it takes " +
+                       std::to_string(size) + " bytes, the file has " + std::to_string(left()) +
+                       " left");
     }
     at_ += static_cast<std::size_t>(size);
   }
@@ -123,16 +128,21 @@ class GgufFile::Reader {
 
   std::uint32_t uint32(const char* what) { return static_cast<std::uint32_t>(integer(4, what)); }
 
-  /// Lengths and counts have 4 bytes in version 1, 8 since.
+  /// Lengths and counts have 4 bytes in version 1, 8 in later versions.
   std::uint64_t length(const char* what) { return integer(file_.version_ == 1 ? 4 : 8, what); }
 
-  /// A count of things that take at least `smallest` bytes each.
-  std::uint64_t count(std::size_t smallest, const char* what) {
+  /// A count of items of at least `min_size` bytes each.
+  std::uint64_t count(std::size_t min_size, const char* what,
+                      std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
     const std::size_t from = at_;
     const std::uint64_t value = length(what);
-    if (value > left() / smallest) {
-      refuse(from, std::string(what) + " is " + std::to_string(value) + ", more than the " +
-                       std::to_string(left()) + " bytes left can hold");
+    if (value > max) {
+      fail_at(from, std::string(what) + " is " + std::to_string(value) + ", " +
+                        std::to_string(max) + " is the most");
+    }
+    if (value > left() / min_size) {
+      fail_at(from, std::string(what) + " is " + std::to_string(value) + ", more than the " +
+                        std::to_string(left()) + " bytes left can hold");
     }
     return value;
   }
@@ -147,11 +157,11 @@ class GgufFile::Reader {
   GgufType type() {
     const std::size_t from = at_;
     const std::uint32_t value = uint32("the type of a value");
-    if (value >= kValueTypes) refuse(from, "unknown type of value " + std::to_string(value));
+    if (value >= kValueTypes) fail_at(from, "unknown type of value " + std::to_string(value));
     return static_cast<GgufType>(value);
   }
 
-  /// Steps over a value and says where it is.
+  /// Skips a value and returns its type and location.
   GgufValue value(GgufType type, int depth = 0) {
     constexpr int kMaxDepth = 8;
     GgufValue result{.type = type, .offset = at_, .element_type = {}, .count = 0};
@@ -160,7 +170,7 @@ class GgufFile::Reader {
     } else if (type != GgufType::kArray) {
       skip(size_of(type), "a value");
     } else {
-      if (depth == kMaxDepth) refuse(at_, "arrays are nested deeper than 8");
+      if (depth == kMaxDepth) fail_at(at_, "arrays are nested deeper than 8");
       result.element_type = this->type();
       const std::size_t size = size_of(result.element_type);
       // Strings and arrays take at least the 4 bytes of a length.
@@ -178,24 +188,24 @@ class GgufFile::Reader {
   void header(std::uint64_t& tensors, std::uint64_t& keys) {
     constexpr std::string_view kMagic = "GGUF";
     if (file_.bytes_.substr(0, kMagic.size()) != kMagic.substr(0, file_.bytes_.size())) {
-      refuse(0, "is not a GGUF file: it does not begin with GGUF");
+      fail_at(0, "is not a GGUF file: it does not begin with GGUF");
     }
     skip(kMagic.size(), "its magic number");
     const std::size_t from = at_;
     file_.version_ = uint32("the version");
-    // Only the byte order makes a small version look huge.
+    // A version with zero low bytes means the other byte order.
     if (file_.version_ != 0 && (file_.version_ & 0xffff) == 0) {
       file_.big_endian_ = true;
       at_ = from;
       file_.version_ = uint32("the version");
     }
     if (file_.version_ < 1 || file_.version_ > 3) {
-      refuse(from, "versions 1 to 3 of GGUF are supported, got " + std::to_string(file_.version_));
+      fail_at(from, "versions 1 to 3 of GGUF are supported, got " + std::to_string(file_.version_));
     }
-    // A tensor takes at least a name, its rank, its type and an offset; a key a name, its type and
-    // one byte. The first count is checked again, better, when the keys have been read.
-    tensors = count(4 + 4 + 4 + 8, "the number of tensors");
-    keys = count(4 + 4 + 1, "the number of keys");
+    // Minimum sizes: name length, rank, type and offset of a tensor; name length, type and one byte
+    // of a key.
+    tensors = count(4 + 4 + 4 + 8, "the number of tensors", kMaxTensors);
+    keys = count(4 + 4 + 1, "the number of keys", kMaxKeys);
   }
 
   void key() {
@@ -203,7 +213,7 @@ class GgufFile::Reader {
     const std::string_view name = string("a key");
     const GgufType kind = type();
     if (!file_.values_.emplace(name, value(kind)).second) {
-      refuse(from, "the key " + quote(name) + " appears twice");
+      fail_at(from, "the key " + quote(name) + " appears twice");
     }
   }
 
@@ -214,19 +224,19 @@ class GgufFile::Reader {
     const std::string_view name = string("the name of a tensor");
     const std::uint32_t rank = uint32("the rank of a tensor");
     if (rank > info.dims.size()) {
-      refuse(from, "tensor " + quote(name) + " has " + std::to_string(rank) +
-                       " dimensions, 4 is the most");
+      fail_at(from, "tensor " + quote(name) + " has " + std::to_string(rank) +
+                        " dimensions, 4 is the most");
     }
     info.rank = static_cast<int>(rank);
     for (std::uint32_t d = 0; d < rank; ++d) info.dims[d] = length("the shape of a tensor");
     info.type = uint32("the type of a tensor");
     info.offset = integer(8, "the offset of a tensor");
     if (info.offset % alignment != 0) {
-      refuse(from, "tensor " + quote(name) + " begins at " + std::to_string(info.offset) +
-                       ", which is not a multiple of " + std::to_string(alignment));
+      fail_at(from, "tensor " + quote(name) + " begins at " + std::to_string(info.offset) +
+                        ", which is not a multiple of " + std::to_string(alignment));
     }
     if (!file_.tensors_.emplace(name, info).second) {
-      refuse(from, "the tensor " + quote(name) + " appears twice");
+      fail_at(from, "the tensor " + quote(name) + " appears twice");
     }
   }
 
@@ -266,9 +276,9 @@ const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-void GgufFile::refuse(std::string_view key, const GgufValue& value, const char* wanted) const {
+void GgufFile::fail_type(std::string_view key, const GgufValue& value, const char* expected) const {
   fail(source_, value.offset,
-       "the key " + quote(key) + " must be " + wanted + ", got " + name_of(value.type) +
+       "the key " + quote(key) + " must be " + expected + ", got " + name_of(value.type) +
            (value.type == GgufType::kArray ? std::string(" of ") + name_of(value.element_type)
                                            : ""));
 }
@@ -288,14 +298,14 @@ double GgufFile::number_at(std::size_t offset, GgufType type) const {
 std::optional<double> GgufFile::number(std::string_view key) const {
   const GgufValue* const value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!is_number(value->type)) refuse(key, *value, "a number");
+  if (!is_number(value->type)) fail_type(key, *value, "a number");
   return number_at(value->offset, value->type);
 }
 
 std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
   const GgufValue* const value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!is_integer(value->type)) refuse(key, *value, "an integer");
+  if (!is_integer(value->type)) fail_type(key, *value, "an integer");
   const std::size_t size = size_of(value->type);
   const std::uint64_t bits = load(bytes_.data() + value->offset, size, big_endian_);
   if (!is_unsigned(value->type)) return sign_extend(bits, size);
@@ -309,14 +319,14 @@ std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
 std::optional<bool> GgufFile::boolean(std::string_view key) const {
   const GgufValue* const value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::kBool) refuse(key, *value, "a boolean");
+  if (value->type != GgufType::kBool) fail_type(key, *value, "a boolean");
   return bytes_[value->offset] != 0;
 }
 
 std::optional<std::string_view> GgufFile::string(std::string_view key) const {
   const GgufValue* const value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::kString) refuse(key, *value, "a string");
+  if (value->type != GgufType::kString) fail_type(key, *value, "a string");
   const std::size_t width = version_ == 1 ? 4 : 8;
   const std::uint64_t size = load(bytes_.data() + value->offset, width, big_endian_);
   return bytes_.substr(value->offset + width, static_cast<std::size_t>(size));
@@ -328,7 +338,12 @@ std::optional<std::vector<double>> GgufFile::numbers(std::string_view key) const
   if (is_number(value->type)) return std::vector<double>{number_at(value->offset, value->type)};
   const GgufType type = value->element_type;
   if (value->type != GgufType::kArray || !(is_number(type) || type == GgufType::kBool)) {
-    refuse(key, *value, "an array of numbers");
+    fail_type(key, *value, "an array of numbers");
+  }
+  if (value->count > kMaxNumbers) {
+    fail(source_, value->offset,
+         "the key " + quote(key) + " is too long: " + std::to_string(value->count) + " numbers, " +
+             std::to_string(kMaxNumbers) + " are the most");
   }
   std::vector<double> result(static_cast<std::size_t>(value->count));
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -348,14 +363,19 @@ std::optional<std::vector<double>> GgufFile::tensor(std::string_view name) const
              std::to_string(info->type));
   }
   const std::uint64_t left = bytes_.size() - std::min(bytes_.size(), data_offset_);
-  const std::uint64_t room = (left - std::min(left, info->offset)) / size;
+  const std::uint64_t max_count = (left - std::min(left, info->offset)) / size;
   std::uint64_t count = 1;
   for (const std::uint64_t dim : info->dims) {
-    // Once the product exceeds the room it stays there, unless a dimension is 0.
-    count = dim != 0 && count > room / dim ? room + 1 : count * dim;
+    // Saturates at max_count + 1, unless a dimension is 0.
+    count = dim != 0 && count > max_count / dim ? max_count + 1 : count * dim;
   }
-  if (count > room) {
+  if (count > max_count) {
     fail(source_, bytes_.size(), what + " reaches beyond the end of the file");
+  }
+  if (count > kMaxNumbers) {
+    fail(source_, info->info_offset,
+         what + " is too long: " + std::to_string(count) + " numbers, " +
+             std::to_string(kMaxNumbers) + " are the most");
   }
   std::vector<double> result(static_cast<std::size_t>(count));
   if (result.empty()) return result;

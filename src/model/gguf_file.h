@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The container of GGUF files: metadata and small tensors, without knowing what they mean.
+// The GGUF container: metadata and small tensors, without their meaning.
 //
 //   internal::GgufFile file(mapped.bytes(), "model.gguf");
 //   file.string("general.architecture");    // "llama"
@@ -11,9 +11,8 @@
 //   "GGUF" version | tensor count, key count | keys and values | tensor infos | padding | elements
 //
 // Versions 1 to 3, either byte order. The file is not trusted: every length is checked against the
-// bytes left before anything is allocated. Values stay where they are until they are asked for, so
-// that a vocabulary of 200,000 tokens costs one walk over its lengths. All errors are IoErrors with
-// the byte offset.
+// bytes left before anything is allocated. Values are decoded on request; a vocabulary of 200,000
+// tokens costs one pass over its lengths. All errors are IoErrors with the byte offset.
 #pragma once
 
 #include <array>
@@ -27,7 +26,7 @@
 
 namespace rotary::internal {
 
-/// As numbered in the file.
+/// Value types, with the numbers of the format.
 enum class GgufType : std::uint32_t {
   kUint8,
   kInt8,
@@ -44,10 +43,10 @@ enum class GgufType : std::uint32_t {
   kFloat64,
 };
 
-/// A value of the metadata, where it lies in the file.
+/// Type and location of a metadata value.
 struct GgufValue {
   GgufType type = GgufType::kUint8;
-  /// First byte of the value: of a string's length, of an array's first element.
+  /// Byte offset of the value: of a string's length, of an array's first element.
   std::size_t offset = 0;
   /// Arrays only.
   GgufType element_type = GgufType::kUint8;
@@ -55,7 +54,7 @@ struct GgufValue {
 };
 
 struct GgufTensor {
-  /// Element types that tensor() reads, as numbered in the file; there are many more.
+  /// GGML types that tensor() reads.
   static constexpr std::uint32_t kFloat32 = 0;
   static constexpr std::uint32_t kFloat16 = 1;
   static constexpr std::uint32_t kFloat64 = 28;
@@ -65,9 +64,9 @@ struct GgufTensor {
   int rank = 0;
   /// Innermost dimension first, as in the file.
   std::array<std::uint64_t, 4> dims{1, 1, 1, 1};
-  /// From the beginning of the data section.
+  /// Relative to the data section.
   std::uint64_t offset = 0;
-  /// Where in the file the tensor is described.
+  /// Byte offset of the tensor info, for errors.
   std::size_t info_offset = 0;
 };
 
@@ -82,13 +81,13 @@ class GgufFile {
   /// Null if there is no such tensor.
   const GgufTensor* find_tensor(std::string_view name) const;
 
-  // Absent if there is no such key; IoError if its value is of another type.
+  // None if there is no such key; IoError if its value has another type.
   /// Any number; integers beyond 2^53 are rounded.
   std::optional<double> number(std::string_view key) const;
   /// Any integer type; a uint64 that does not fit is an IoError.
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
-  /// Not promised to be UTF-8.
+  /// Not necessarily UTF-8.
   std::optional<std::string_view> string(std::string_view key) const;
   /// An array of numbers or booleans of any type; a single number is an array of one.
   std::optional<std::vector<double>> numbers(std::string_view key) const;
@@ -101,14 +100,15 @@ class GgufFile {
   std::vector<std::string_view> keys() const;
   const std::string& source() const noexcept { return source_; }
   std::uint32_t version() const noexcept { return version_; }
-  /// Where the elements of the tensors begin.
+  /// Byte offset of the data section.
   std::size_t data_offset() const noexcept { return data_offset_; }
 
  private:
   class Reader;
 
   double number_at(std::size_t offset, GgufType type) const;
-  [[noreturn]] void refuse(std::string_view key, const GgufValue& value, const char* wanted) const;
+  [[noreturn]] void fail_type(std::string_view key, const GgufValue& value,
+                              const char* expected) const;
 
   std::string_view bytes_;
   std::string source_;

@@ -7,34 +7,35 @@
 #include <cstdlib>
 #include <map>
 
+#include "model/part.h"
 #include "support/message.h"
 
 namespace rotary::internal {
 namespace {
 
-/// Indices of the items for which `wanted` holds; empty for what is not a list.
+/// Indices of the items for which `wanted` holds; empty if the value is not a list.
 template <typename Wanted>
 std::vector<std::int64_t> indices_where(const Found& list, Wanted wanted) {
   std::vector<std::int64_t> indices;
   if (!list || !list.value->is_array()) return indices;
   std::int64_t index = 0;
-  for (const Json& item : *list.value) {
+  for (const Json& item : list.value->elements()) {
     if (wanted(item)) indices.push_back(index);
     ++index;
   }
   return indices;
 }
 
-/// A number of layers that can be listed; 0 where the config does not give one.
+/// The number of layers; 0 if the config does not state it or it is implausibly large.
 std::int64_t layer_count(const Lookup& lookup) {
-  constexpr std::int64_t kMostLayers = 100'000;
+  constexpr std::int64_t kMaxLayers = 100'000;
   const Found count = lookup.in_file("num_hidden_layers");
   if (!count) return 0;
   const std::int64_t total = as_integer(*count.value, count.key, lookup.source());
-  return total > kMostLayers ? 0 : total;
+  return total > kMaxLayers ? 0 : total;
 }
 
-/// Layers i for which i+1 is a multiple of `every`, or those for which it is not.
+/// Layers i with ((i+1) % every == 0) == wanted.
 std::vector<std::int64_t> every_nth(std::int64_t every, std::int64_t total, bool wanted) {
   std::vector<std::int64_t> layers;
   for (std::int64_t layer = 0; every > 0 && layer < total; ++layer) {
@@ -43,7 +44,7 @@ std::vector<std::int64_t> every_nth(std::int64_t every, std::int64_t total, bool
   return layers;
 }
 
-/// By layer_types; by sliding_window_pattern where that is all there is: every n-th layer is full.
+/// From layer_types, else from sliding_window_pattern n: every n-th layer has full attention.
 std::vector<std::int64_t> layers_of_type(const Lookup& lookup, const std::string& layer_type) {
   if (const Found types = lookup.in_file("layer_types")) {
     return indices_where(types, [&layer_type](const Json& item) { return item == layer_type; });
@@ -57,7 +58,7 @@ std::vector<std::int64_t> layers_of_type(const Lookup& lookup, const std::string
                    full);
 }
 
-/// no_rope_layers holds 1 for layers that *do* rotate; no_rope_layer_interval skips every n-th.
+/// no_rope_layers has 1 for layers that *do* use a rope; no_rope_layer_interval skips every n-th.
 std::vector<std::int64_t> layers_with_rope(const Lookup& lookup) {
   if (auto layers = indices_where(lookup.in_file("no_rope_layers"),
                                   [](const Json& item) { return item == 1 || item == true; });
@@ -70,17 +71,23 @@ std::vector<std::int64_t> layers_with_rope(const Lookup& lookup) {
                    false);
 }
 
-/// head_dim of the first layer of that type in per_layer_config, whose keys are layer numbers.
+/// head_dim of the first layer of that type in per_layer_config, whose keys are layer indices.
 Found head_dim_of_layer(const Lookup& lookup, const std::string& layer_type) {
   const Found overrides = lookup.in_file("per_layer_config");
   if (!overrides || !overrides.value->is_object()) return {};
+  std::map<std::int64_t, const Json::Member*> by_layer;  // with a head_dim; of equal ones the first
+  for (const Json::Member& member : overrides.value->members()) {
+    const Json* found = member.value.find("head_dim");
+    if (found == nullptr || found->is_null()) continue;
+    by_layer.emplace(std::strtoll(member.key.c_str(), nullptr, 10), &member);
+  }
   for (const std::int64_t layer : layers_of_type(lookup, layer_type)) {
-    for (const auto& [key, values] : overrides.value->items()) {
-      if (std::strtoll(key.c_str(), nullptr, 10) != layer || !values.is_object()) continue;
-      const auto found = values.find("head_dim");
-      if (found == values.end() || found->is_null()) continue;
-      return {.value = &*found, .key = "per_layer_config." + key + ".head_dim", .assumed = false};
-    }
+    const auto found = by_layer.find(layer);
+    if (found == by_layer.end()) continue;
+    const auto& [key, value] = *found->second;
+    return {.value = value.find("head_dim"),
+            .key = "per_layer_config." + key + ".head_dim",
+            .assumed = false};
   }
   return {};
 }
@@ -110,7 +117,7 @@ const Json& of_layer_type(const Lookup& lookup, const Found& found, const std::s
   if (!found.value->is_array() || found.value->empty()) return *found.value;
   const std::vector<std::int64_t> layers = layers_of_type(lookup, layer_type);
   const std::size_t layer = layers.empty() ? 0 : static_cast<std::size_t>(layers.front());
-  return (*found.value)[std::min(layer, found.value->size() - 1)];
+  return found.value->elements()[std::min(layer, found.value->size() - 1)];
 }
 
 void split_by_theta(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes) {
@@ -124,12 +131,16 @@ void split_by_theta(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>
   for (std::size_t i = 0; i < thetas.size(); ++i) {
     if (thetas[i] != 0.0) layers[thetas[i]].push_back(static_cast<std::int64_t>(i));
   }
+  if (layers.size() > kMaxRopes) {
+    reject("[Model] ", lookup.source(), ": ", list.key, " has more than ", kMaxRopes,
+           " different values: ", layers.size());
+  }
   if (layers.empty()) ropes.push_back(rope);
-  for (const auto& [theta, numbers] : layers) {
+  for (const auto& [theta, indices] : layers) {
     ModelRope one = rope;
     if (layers.size() > 1 && theta != rope.recipe.theta) one.name = concat("theta_", theta);
     one.recipe.theta = theta;
-    one.layers = numbers;
+    one.layers = indices;
     ropes.push_back(std::move(one));
   }
 }

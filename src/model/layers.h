@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Which layers of a model use a rope, and what differs from layer to layer.
+// Layers: which ones use a rope, and per-layer values.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace rotary::internal {
 
-/// Numbers of the layers of that type that rotate; empty where the config does not tell them apart.
+/// Indices of the layers of that type that use a rope; empty if the config does not list layers.
 std::vector<std::int64_t> rotating_layers(const Lookup& lookup, const std::string& layer_type);
 
-/// The head's width in layers of that type: per_layer_config and global_head_dim before the rest.
+/// head_dim of the layers of that type: per_layer_config, then global_head_dim, then the rest.
 std::int64_t layer_head_dim(const Lookup& lookup, const std::string& layer_type,
                             std::vector<std::string>& assumed);
 
-/// The value itself, or of a list with one entry a layer the one of the first layer of that type.
+/// The value; of a list with one entry per layer, that of the first layer of the type.
 const Json& of_layer_type(const Lookup& lookup, const Found& found, const std::string& layer_type);
 
-/// Appends the rope, or one rope for each theta of layer_rope_theta (0: no rotation). The one with
-/// the config's own rope_theta keeps the name; the others are called "theta_500000".
+/// Appends the rope, or one rope per distinct theta of layer_rope_theta (0: no rope). The one with
+/// the config's rope_theta keeps its name; others are named like "theta_500000".
 void split_by_theta(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes);
 
 }  // namespace rotary::internal

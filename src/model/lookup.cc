@@ -13,9 +13,9 @@
 namespace rotary::internal {
 namespace {
 
-/// Other spellings of a key, most usual first.
-std::vector<std::string_view> spellings(std::string_view key) {
-  static const std::map<std::string_view, std::vector<std::string_view>> kSpellings = {
+/// A key and its aliases, most common first.
+std::vector<std::string_view> aliases(std::string_view key) {
+  static const std::map<std::string_view, std::vector<std::string_view>> kAliases = {
       {"hidden_size", {"hidden_size", "n_embd", "d_model", "dim"}},
       {"num_attention_heads", {"num_attention_heads", "num_heads", "n_head", "n_heads"}},
       {"max_position_embeddings",
@@ -29,23 +29,22 @@ std::vector<std::string_view> spellings(std::string_view key) {
         "rope_pct"}},
       {"num_hidden_layers", {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}},
   };
-  const auto found = kSpellings.find(key);
-  return found == kSpellings.end() ? std::vector<std::string_view>{key} : found->second;
+  const auto found = kAliases.find(key);
+  return found == kAliases.end() ? std::vector<std::string_view>{key} : found->second;
 }
 
 const Json* member(const Json& object, std::string_view key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
+  const Json* found = object.find(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
 }
 
 }  // namespace
 
 double as_number(const Json& value, std::string_view key, const std::string& source) {
-  if (!value.is_number() || !std::isfinite(value.get<double>())) {
+  if (!value.is_number() || !std::isfinite(value.as_double())) {
     reject("[Model] ", source, ": ", key, " must be a finite number, got ", quote(value.dump()));
   }
-  return value.get<double>();
+  return value.as_double();
 }
 
 std::int64_t as_integer(const Json& value, std::string_view key, const std::string& source) {
@@ -61,7 +60,7 @@ std::vector<double> as_numbers(const Json& value, std::string_view key, const st
     reject("[Model] ", source, ": ", key, " must be a list of numbers, got ", quote(value.dump()));
   }
   std::vector<double> numbers;
-  for (const Json& item : value) numbers.push_back(as_number(item, key, source));
+  for (const Json& item : value.elements()) numbers.push_back(as_number(item, key, source));
   return numbers;
 }
 
@@ -72,7 +71,7 @@ std::vector<std::int64_t> as_integers(const Json& value, std::string_view key,
            quote(value.dump()));
   }
   std::vector<std::int64_t> integers;
-  for (const Json& item : value) integers.push_back(as_integer(item, key, source));
+  for (const Json& item : value.elements()) integers.push_back(as_integer(item, key, source));
   return integers;
 }
 
@@ -81,12 +80,12 @@ void note(std::vector<std::string>& lines, const std::string& line) {
 }
 
 Found Lookup::in_file(std::string_view key) const {
-  for (const std::string_view spelling : spellings(key)) {
-    if (const Json* value = member(config_, spelling)) {
-      return {.value = value, .key = std::string(spelling), .assumed = false};
+  for (const std::string_view alias : aliases(key)) {
+    if (const Json* value = member(config_, alias)) {
+      return {.value = value, .key = std::string(alias), .assumed = false};
     }
   }
-  // DBRX keeps its attention's numbers, theta among them, in an object of their own.
+  // DBRX has theta and other attention parameters in attn_config.
   if (const Json* attention = member(config_, "attn_config")) {
     if (const Json* value = member(*attention, key)) {
       return {.value = value, .key = concat("attn_config.", key), .assumed = false};
@@ -123,8 +122,8 @@ std::optional<std::int64_t> Lookup::integer(std::string_view key,
   return static_cast<std::int64_t>(*number(key, assumed));
 }
 
-std::optional<std::int64_t> Lookup::follow(std::string_view rule,
-                                           std::vector<std::string>& assumed) const {
+std::optional<std::int64_t> Lookup::evaluate(std::string_view rule,
+                                             std::vector<std::string>& assumed) const {
   std::vector<std::string> notes;
   std::int64_t result = 1;
   if (rule.starts_with("2*")) {
@@ -138,9 +137,9 @@ std::optional<std::int64_t> Lookup::follow(std::string_view rule,
     rule.remove_prefix(std::min(slash + 1, rule.size()));
     const std::optional<std::int64_t> value = integer(key, notes);
     if (!value) return std::nullopt;
-    constexpr std::int64_t kMost = std::int64_t{1} << 31;
-    if (*value <= 0 || *value > kMost) {
-      reject("[Model] ", source_, ": ", key, " must be 1 to ", kMost, ", got ", *value);
+    constexpr std::int64_t kMax = std::int64_t{1} << 31;
+    if (*value <= 0 || *value > kMax) {
+      reject("[Model] ", source_, ": ", key, " must be 1 to ", kMax, ", got ", *value);
     }
     result = first ? result * *value : result / *value;
     first = false;
@@ -150,19 +149,19 @@ std::optional<std::int64_t> Lookup::follow(std::string_view rule,
 }
 
 std::int64_t Lookup::head_dim(std::vector<std::string>& assumed) const {
-  // What the file says, by any rule, comes before any default.
+  // Values of the file have precedence over defaults, whatever the rule.
   for (const std::string& rule : family_.head_dim) {
     const std::string key = rule.substr(0, rule.find('/'));
     const bool plain = key.size() == rule.size();
     if (!plain || !in_file(key)) continue;
-    return *follow(rule, assumed);
+    return *evaluate(rule, assumed);
   }
   for (const std::string& rule : family_.head_dim) {
-    if (const auto width = follow(rule, assumed)) return *width;
+    if (const auto width = evaluate(rule, assumed)) return *width;
   }
   std::string wanted;
   for (const std::string& rule : family_.head_dim) wanted += (wanted.empty() ? "" : " or ") + rule;
-  reject("[Model] ", source_, ": the width of a head cannot be found, ", wanted, " is missing");
+  reject("[Model] ", source_, ": head_dim cannot be determined, ", wanted, " is missing");
 }
 
 }  // namespace rotary::internal

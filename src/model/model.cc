@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "json/json.h"
 #include "model/config.h"
 #include "model/family.h"
-#include "model/json.h"
 #include "rotary/io.h"
 #include "support/message.h"
 #include "support/quote.h"
@@ -16,8 +16,8 @@
 namespace rotary {
 namespace {
 
-/// The one language model among the .gguf files of a folder: image projectors and all parts of a
-/// split file but the first do not count.
+/// The only language model among the .gguf files of a folder. Skips image projectors (mmproj) and
+/// all but the first part of a split file.
 std::filesystem::path only_gguf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code error;
@@ -63,9 +63,11 @@ Model Model::read(const std::filesystem::path& path) {
   const MappedFile file(path);
   const std::string source = path.string();
   if (file.bytes().starts_with("GGUF")) return from_gguf(file.bytes(), source);
-  constexpr std::size_t kLongestConfig = std::size_t{64} << 20;
-  if (file.bytes().size() > kLongestConfig) {
-    throw IoError(source, IoError::kNoOffset, "too long for a config.json, and not GGUF");
+  constexpr std::size_t kMaxConfigMebibytes = 16;
+  if (file.bytes().size() > kMaxConfigMebibytes << 20) {
+    throw IoError(source, IoError::kNoOffset,
+                  internal::concat("longer than the ", kMaxConfigMebibytes,
+                                   " MiB of a config.json, and not GGUF"));
   }
   return from_config(file.bytes(), source);
 }

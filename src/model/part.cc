@@ -16,94 +16,105 @@
 namespace rotary::internal {
 namespace {
 
-/// What one rope of the part is read from.
-struct Entry {
+/// The sources of one rope.
+struct RopeSource {
   std::string name = "default";
   const Json* dict = nullptr;      // the rope dictionary, or null
-  bool dict_assumed = false;       // it is the family's
-  const Json* fallback = nullptr;  // the family's dictionary for single values, or null
+  bool dict_assumed = false;       // `dict` is the family's default
+  const Json* fallback = nullptr;  // the family's default for single keys, or null
   std::string theta_key;           // key of theta outside dictionaries; empty: rope_theta
 };
 
-/// Null where absent, null or empty; anything else that is not an object is refused.
+/// Null if absent, null or empty. Throws if the value is not an object.
 const Json* non_empty_object(const Json& config, const char* key, const std::string& source) {
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return nullptr;
+  const Json* found = config.find(key);
+  if (found == nullptr || found->is_null()) return nullptr;
   if (!found->is_object()) {
     reject("[Model] ", source, ": ", key, " must be an object, got ", quote(found->dump()));
   }
-  return found->empty() ? nullptr : &*found;
+  return found->empty() ? nullptr : found;
 }
 
-/// rope_scaling wins over rope_parameters, as in transformers.
+/// rope_scaling has precedence over rope_parameters, as in transformers.
 const Json* rope_dictionary(const Lookup& lookup) {
   const Json* old = non_empty_object(lookup.config(), "rope_scaling", lookup.source());
   return old != nullptr ? old
                         : non_empty_object(lookup.config(), "rope_parameters", lookup.source());
 }
 
-/// One dictionary for each layer type: every value is an object, or null for layers without rope.
+/// True for one dictionary per layer type: every value is an object, or null for layers without
+/// rope.
 bool is_nested(const Json& dict) {
-  return std::all_of(dict.begin(), dict.end(),
-                     [](const Json& value) { return value.is_object() || value.is_null(); }) &&
-         std::any_of(dict.begin(), dict.end(), [](const Json& v) { return v.is_object(); });
+  const Json::Object& layers = dict.members();
+  return std::all_of(layers.begin(), layers.end(),
+                     [](const auto& m) { return m.value.is_object() || m.value.is_null(); }) &&
+         std::any_of(layers.begin(), layers.end(),
+                     [](const auto& m) { return m.value.is_object(); });
 }
 
 const Json* member_object(const Json* dict, const std::string& name) {
   if (dict == nullptr) return nullptr;
-  const auto found = dict->find(name);
-  return found == dict->end() || !found->is_object() ? nullptr : &*found;
+  const Json* found = dict->find(name);
+  return found == nullptr || !found->is_object() ? nullptr : found;
 }
 
-std::vector<Entry> entries_of(const Lookup& lookup) {
+void check_rope_count(std::size_t count, const std::string& source) {
+  if (count > kMaxRopes) {
+    reject("[Model] ", source, ": more than ", kMaxRopes, " ropes: ", count);
+  }
+}
+
+std::vector<RopeSource> rope_sources(const Lookup& lookup) {
   const Family& family = lookup.family();
   const Json* given = rope_dictionary(lookup);
-  const Json* usual = non_empty_object(family.defaults, "rope_parameters", lookup.source());
-  std::vector<Entry> entries;
+  const Json* defaults = non_empty_object(family.defaults, "rope_parameters", lookup.source());
+  std::vector<RopeSource> sources;
   if (given != nullptr && is_nested(*given)) {
-    for (const auto& [name, dict] : given->items()) {
+    check_rope_count(given->size(), lookup.source());
+    for (const auto& [name, dict] : given->members()) {
       if (dict.is_null()) continue;
       const auto layer = family.layers.find(name);
-      entries.push_back({.name = name,
+      sources.push_back({.name = name,
                          .dict = &dict,
-                         .fallback = member_object(usual, name),
+                         .fallback = member_object(defaults, name),
                          .theta_key = layer == family.layers.end() ? "" : layer->second.theta_key});
     }
-    return entries;
+    return sources;
   }
   if (family.layers.empty()) {
     const bool assumed = given == nullptr;
-    entries.push_back({.dict = assumed ? usual : given, .dict_assumed = assumed, .theta_key = ""});
-    return entries;
+    sources.push_back(
+        {.dict = assumed ? defaults : given, .dict_assumed = assumed, .theta_key = ""});
+    return sources;
   }
   for (const auto& [name, layer] : family.layers) {
-    const Json* own = member_object(usual, name);
+    const Json* own = member_object(defaults, name);
     const bool assumed = given == nullptr || !layer.scaled;
-    entries.push_back({.name = name,
+    sources.push_back({.name = name,
                        .dict = assumed ? own : given,
                        .dict_assumed = assumed,
                        .fallback = own,
                        .theta_key = layer.theta_key});
   }
-  return entries;
+  return sources;
 }
 
-/// Reads one entry. Every step writes its share of the rope.
+/// Reads one rope, step by step.
 class RopeReader {
  public:
-  RopeReader(const Lookup& lookup, const Entry& entry)
-      : lookup_(lookup), entry_(entry), dict_(entry.dict, entry.dict_assumed, lookup) {
-    rope_.name = entry.name;
+  RopeReader(const Lookup& lookup, const RopeSource& source)
+      : lookup_(lookup), source_(source), dict_(source.dict, source.dict_assumed, lookup) {
+    rope_.name = source.name;
   }
 
   ModelRope read() {
     read_theta();
     read_widths();
-    rope_.recipe.scaling = make_scaling(dict_, around(), rope_);
+    rope_.recipe.scaling = make_scaling(dict_, scaling_context(), rope_);
     read_pairing();
     read_axes();
     rope_.recipe.gain = lookup_.family().gain;
-    rope_.layers = rotating_layers(lookup_, entry_.name);
+    rope_.layers = rotating_layers(lookup_, source_.name);
     for (std::string& line : dict_.key_warnings()) rope_.warnings.push_back(std::move(line));
     if (const std::string line = dict_.assumed_line(); !line.empty()) note(rope_.assumed, line);
     return std::move(rope_);
@@ -111,8 +122,9 @@ class RopeReader {
 
  private:
   std::optional<double> from_fallback(const char* key) const {
-    if (entry_.fallback == nullptr || !entry_.fallback->contains(key)) return std::nullopt;
-    return as_number((*entry_.fallback)[key], key, lookup_.source());
+    const Json* value = source_.fallback == nullptr ? nullptr : source_.fallback->find(key);
+    if (value == nullptr) return std::nullopt;
+    return as_number(*value, key, lookup_.source());
   }
 
   void assume(const char* key, double value) {
@@ -121,12 +133,12 @@ class RopeReader {
   }
 
   void read_theta() {
-    const std::string key = entry_.theta_key.empty() ? "rope_theta" : entry_.theta_key;
+    const std::string key = source_.theta_key.empty() ? "rope_theta" : source_.theta_key;
     std::optional<double> theta;
     if (dict_.given()) theta = dict_.number("rope_theta");
     if (!theta) {
       if (const Found found = lookup_.in_file(key)) {
-        theta = as_number(of_layer_type(lookup_, found, entry_.name), found.key, lookup_.source());
+        theta = as_number(of_layer_type(lookup_, found, source_.name), found.key, lookup_.source());
       }
     }
     if (!theta && (theta = from_fallback("rope_theta"))) assume("rope_theta", *theta);
@@ -142,7 +154,8 @@ class RopeReader {
     rope_.recipe.theta = *theta;
   }
 
-  /// partial_rotary_factor from the nearest place that has it; 1 where the rope type ignores it.
+  /// partial_rotary_factor: from the dictionary, the config, the defaults; 1 if the type ignores
+  /// it.
   double read_partial() {
     std::optional<double> partial;
     if (dict_.given()) partial = dict_.number("partial_rotary_factor");
@@ -154,8 +167,8 @@ class RopeReader {
       }
     }
     if (lookup_.family().partial == Partial::kNever) return 1.0;
-    if (const Found list = lookup_.in_file("partial_rotary_factors")) {  // one a layer
-      partial = as_number(of_layer_type(lookup_, list, entry_.name), list.key, lookup_.source());
+    if (const Found list = lookup_.in_file("partial_rotary_factors")) {  // one per layer
+      partial = as_number(of_layer_type(lookup_, list, source_.name), list.key, lookup_.source());
       given = true;
     }
     const bool plain = dict_.type() == "default" || dict_.type() == "axial";
@@ -180,7 +193,7 @@ class RopeReader {
   }
 
   void read_widths() {
-    const std::int64_t head_dim = layer_head_dim(lookup_, entry_.name, rope_.assumed);
+    const std::int64_t head_dim = layer_head_dim(lookup_, source_.name, rope_.assumed);
     partial_ = read_partial();
     std::int64_t dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_);
     if (dict_.type() == "proportional") dim = head_dim;
@@ -204,8 +217,9 @@ class RopeReader {
         lookup_.family().trailing ? rope_.layout.head_dim - rope_.recipe.rotary_dim : 0;
   }
 
-  /// transformers does not refuse an odd width: it makes a table of one more, with the frequencies
-  /// of the odd one. That happens where a head is cut in parts, or hidden_size does not divide.
+  /// transformers accepts an odd rotary width d: it rotates d+1 dims with the frequencies of d.
+  /// This happens with partial_rotary_factor, or if num_attention_heads does not divide
+  /// hidden_size.
   void make_even() {
     const std::int64_t dim = rope_.recipe.rotary_dim;
     std::int64_t& head_dim = rope_.layout.head_dim;
@@ -220,7 +234,7 @@ class RopeReader {
     head_dim = std::max(head_dim, dim + 1);
   }
 
-  ScalingContext around() {
+  ScalingContext scaling_context() {
     ScalingContext result;
     result.partial = partial_;
     result.max_position_embeddings = lookup_.integer("max_position_embeddings", rope_.assumed);
@@ -228,8 +242,9 @@ class RopeReader {
       result.top_level_original = as_integer(*found.value, found.key, lookup_.source());
     }
     const Family& family = lookup_.family();
-    const auto usual = family.defaults.find("original_max_position_embeddings");
-    if (usual != family.defaults.end()) result.usual_original = usual->get<std::int64_t>();
+    if (const Json* original = family.defaults.find("original_max_position_embeddings")) {
+      result.default_original = original->as_int64();
+    }
     result.attention_factor = family.attention_factor;
     result.alpha_honoured = family.alpha_honoured;
     if (family.softmax_correction) {
@@ -242,15 +257,15 @@ class RopeReader {
     const Family& family = lookup_.family();
     rope_.layout.pairing = family.pairing;
     rope_.layout.output_pairing = family.output_pairing;
-    rope_.recipe.turn = family.turn;
+    rope_.recipe.direction = family.direction;
     if (family.interleave_key.empty()) return;
     const Found flag = lookup_.in_file(family.interleave_key);
-    if (flag && flag.value->is_boolean() && !flag.value->get<bool>()) {
+    if (flag && flag.value->is_boolean() && !flag.value->as_bool()) {
       rope_.layout.pairing = rope_.layout.output_pairing = Pairing::kHalf;
     }
   }
 
-  /// mrope_section wherever the file has it; null if nowhere.
+  /// mrope_section from the dictionary or the config; null if absent.
   const Json* sections_in_file() const {
     for (const char* key : {"mrope_section", "xdrope_section"}) {
       if (const Json* inside = dict_.find(key)) return inside;
@@ -267,11 +282,12 @@ class RopeReader {
     if (mrope == nullptr && sections != nullptr &&
         std::holds_alternative<OneAxis>(rope_.recipe.axes)) {
       const Json* interleaved = dict_.find("mrope_interleaved");
-      const bool weave =
-          interleaved != nullptr && interleaved->is_boolean() && interleaved->get<bool>();
-      rope_.recipe.axes = Mrope{.order = weave ? MropeOrder::kInterleaved : MropeOrder::kChunked};
+      const bool is_interleaved =
+          interleaved != nullptr && interleaved->is_boolean() && interleaved->as_bool();
+      rope_.recipe.axes =
+          Mrope{.order = is_interleaved ? MropeOrder::kInterleaved : MropeOrder::kChunked};
       mrope = &std::get<Mrope>(rope_.recipe.axes);
-      note(rope_.assumed, concat("axes t, h, w with ", weave ? "interleaved" : "chunked",
+      note(rope_.assumed, concat("axes t, h, w with ", is_interleaved ? "interleaved" : "chunked",
                                  " sections (there is an mrope_section, and model_type ",
                                  quote(lookup_.model_type()), " is not known to have axes)"));
     }
@@ -288,13 +304,13 @@ class RopeReader {
              mrope->sections.size());
     }
     if (mrope->order == MropeOrder::kSpatialFirst ||
-        mrope->order == MropeOrder::kSpatialBlocks) {  // written h, w, t in these configs
+        mrope->order == MropeOrder::kSpatialBlocks) {  // these configs list h, w, t
       std::rotate(mrope->sections.begin(), mrope->sections.end() - 1, mrope->sections.end());
     }
   }
 
   const Lookup& lookup_;
-  const Entry& entry_;
+  const RopeSource& source_;
   RopeDict dict_;
   ModelRope rope_;
   double partial_ = 1.0;
@@ -304,10 +320,11 @@ class RopeReader {
 
 std::vector<ModelRope> read_part(const Lookup& lookup) {
   std::vector<ModelRope> ropes;
-  for (const Entry& entry : entries_of(lookup)) {
-    ModelRope rope = RopeReader(lookup, entry).read();
+  for (const RopeSource& source : rope_sources(lookup)) {
+    ModelRope rope = RopeReader(lookup, source).read();
     add_config_warnings(lookup, rope.warnings);
     split_by_theta(lookup, std::move(rope), ropes);
+    check_rope_count(ropes.size(), lookup.source());
   }
   if (lookup.family().has_indexer && ropes.size() == 1) {
     ModelRope indexer = ropes.front();

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The ropes of one config object: one, or one for each layer type.
+// The ropes of one config object: one, or one per layer type.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,11 @@
 
 namespace rotary::internal {
 
-/// Reads the object's own ropes, not those of its sub-configs; names are layer types or "default".
+/// The most ropes of a model: far more than any has, few enough for a hostile file to cost little.
+constexpr std::size_t kMaxRopes = 256;
+
+/// Reads the ropes of the object itself, not of its sub-configs. Names are layer types or
+/// "default".
 std::vector<ModelRope> read_part(const Lookup& lookup);
 
 }  // namespace rotary::internal

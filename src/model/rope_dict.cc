@@ -14,7 +14,7 @@
 namespace rotary::internal {
 namespace {
 
-/// Rope types in today's spelling, with the keys each one reads.
+/// Current names of the rope types, with the keys that each one reads.
 const std::map<std::string_view, std::set<std::string_view>>& types() {
   static const std::map<std::string_view, std::set<std::string_view>> kTypes = {
       {"default", {}},
@@ -35,7 +35,7 @@ const std::map<std::string_view, std::set<std::string_view>>& types() {
   return kTypes;
 }
 
-/// Read for every type, here or by attention code.
+/// Keys of all types, read here or by attention code.
 constexpr std::array<std::string_view, 12> kCommonKeys = {
     "rope_type",         "type",
     "rope_theta",        "partial_rotary_factor",
@@ -44,8 +44,8 @@ constexpr std::array<std::string_view, 12> kCommonKeys = {
     "finetuned",         "max_position_embeddings",
     "rope_dim",          "llama_4_scaling_beta"};
 
-/// Older and vendors' names of the same types.
-std::string todays_type(const std::string& name) {
+/// The current name for older and vendor-specific names.
+std::string current_type(const std::string& name) {
   static const std::map<std::string_view, std::string_view> kAliases = {
       {"su", "longrope"},  {"mrope", "default"}, {"deepseek_yarn", "yarn"}, {"mllama4", "llama3"},
       {"none", "default"}, {"llama4", "llama3"}, {"xdrope", "dynamic"},
@@ -57,15 +57,15 @@ std::string todays_type(const std::string& name) {
 std::string read_type(const Json* dict, const Lookup& lookup) {
   if (dict == nullptr) return "default";
   for (const char* key : {"rope_type", "type"}) {
-    const auto found = dict->find(key);
-    if (found == dict->end() || found->is_null()) continue;
+    const Json* found = dict->find(key);
+    if (found == nullptr || found->is_null()) continue;
     if (!found->is_string()) {
       reject("[Model] ", lookup.source(), ": ", key, " must be a string, got ",
              quote(found->dump()));
     }
-    const auto name = found->get<std::string>();
+    const std::string& name = found->as_string();
     const auto own = lookup.family().type_aliases.find(name);
-    return own != lookup.family().type_aliases.end() ? own->second : todays_type(name);
+    return own != lookup.family().type_aliases.end() ? own->second : current_type(name);
   }
   return "default";
 }
@@ -86,8 +86,8 @@ RopeDict::RopeDict(const Json* dict, bool assumed, const Lookup& lookup)
 
 const Json* RopeDict::find(std::string_view key) const {
   if (dict_ == nullptr) return nullptr;
-  const auto found = dict_->find(key);
-  return found == dict_->end() || found->is_null() ? nullptr : &*found;
+  const Json* found = dict_->find(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
 }
 
 std::optional<double> RopeDict::number(std::string_view key) const {
@@ -116,7 +116,7 @@ std::vector<std::string> RopeDict::key_warnings() const {
   for (const auto& [type, keys] : types())
     all_keys.insert(all_keys.end(), keys.begin(), keys.end());
   const std::set<std::string_view>& used = types().at(type_);
-  for (const auto& [key, value] : dict_->items()) {
+  for (const auto& [key, value] : dict_->members()) {
     const bool common = std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
     if (common || used.contains(key) || value.is_null()) continue;
     if (std::find(all_keys.begin(), all_keys.end(), key) != all_keys.end()) {

@@ -11,63 +11,63 @@
 namespace rotary::internal {
 namespace {
 
-/// The length the model was trained for, where a scaling needs it. A key at the top of the config
-/// wins over the dictionary's, as in Phi-3; max_position_embeddings comes last.
-std::int64_t original_context(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
+/// The original context length. A top-level key has precedence over the dictionary, as in Phi-3;
+/// max_position_embeddings comes last.
+std::int64_t original_context(const RopeDict& dict, const ScalingContext& context,
+                              ModelRope& rope) {
   const Json* inside = dict.find("original_max_position_embeddings");
   const std::optional<std::int64_t> own =
       inside == nullptr
           ? std::nullopt
           : std::optional(as_integer(*inside, "original_max_position_embeddings", dict.source()));
-  if (around.top_level_original) {
-    if (own && *own != *around.top_level_original) {
+  if (context.top_level_original) {
+    if (own && *own != *context.top_level_original) {
       rope.warnings.push_back(concat("original_max_position_embeddings is ",
-                                     *around.top_level_original, " at the top and ", *own,
+                                     *context.top_level_original, " at the top and ", *own,
                                      " in the rope dictionary; the one at the top is used"));
     }
-    return *around.top_level_original;
+    return *context.top_level_original;
   }
   if (own) return *own;
-  if (around.usual_original) {
-    note(rope.assumed, concat("original_max_position_embeddings = ", *around.usual_original,
+  if (context.default_original) {
+    note(rope.assumed, concat("original_max_position_embeddings = ", *context.default_original,
                               " (the default of this model_type)"));
-    return *around.usual_original;
+    return *context.default_original;
   }
-  if (!around.max_position_embeddings) {
+  if (!context.max_position_embeddings) {
     reject("[Model] ", dict.source(), ": rope_type ", quote(dict.type()),
            " needs original_max_position_embeddings or max_position_embeddings");
   }
-  note(rope.assumed, concat("original_max_position_embeddings = ", *around.max_position_embeddings,
+  note(rope.assumed, concat("original_max_position_embeddings = ", *context.max_position_embeddings,
                             " (max_position_embeddings)"));
-  return *around.max_position_embeddings;
+  return *context.max_position_embeddings;
 }
 
-/// Extended over original context where the dictionary does not say.
-double ratio_of_contexts(const RopeDict& dict, const ScalingContext& around,
-                         std::int64_t original) {
-  if (!around.max_position_embeddings) {
+/// Extended over original context, for dictionaries without a factor.
+double context_ratio(const RopeDict& dict, const ScalingContext& context, std::int64_t original) {
+  if (!context.max_position_embeddings) {
     reject("[Model] ", dict.source(), ": rope_type ", quote(dict.type()),
            " needs the key \"factor\" or max_position_embeddings");
   }
-  return static_cast<double>(*around.max_position_embeddings) / static_cast<double>(original);
+  return static_cast<double>(*context.max_position_embeddings) / static_cast<double>(original);
 }
 
-void set_context(ModelRope& rope, const ScalingContext& around, std::int64_t original,
+void set_context(ModelRope& rope, const ScalingContext& context, std::int64_t original,
                  double factor) {
-  const std::int64_t longest = around.max_position_embeddings.value_or(0);
+  const std::int64_t max_positions = context.max_position_embeddings.value_or(0);
   rope.context.trained = original;
-  rope.context.extended = longest > original
-                              ? longest
+  rope.context.extended = max_positions > original
+                              ? max_positions
                               : static_cast<std::int64_t>(std::llround(
                                     std::fmin(factor * static_cast<double>(original), 0x1p53)));
 }
 
-void warn_on_factor(ModelRope& rope, const ScalingContext& around, std::int64_t original,
+void warn_on_factor(ModelRope& rope, const ScalingContext& context, std::int64_t original,
                     double factor) {
   if (factor < 1.0) rope.warnings.push_back(concat("factor ", factor, " is below 1"));
-  if (!around.max_position_embeddings || original <= 0) return;
+  if (!context.max_position_embeddings || original <= 0) return;
   const double ratio =
-      static_cast<double>(*around.max_position_embeddings) / static_cast<double>(original);
+      static_cast<double>(*context.max_position_embeddings) / static_cast<double>(original);
   if (ratio != 1.0 && std::fabs(ratio / factor - 1.0) > 1e-6) {
     rope.warnings.push_back(concat("factor ", factor, " contradicts max_position_embeddings / ",
                                    "original_max_position_embeddings = ", ratio,
@@ -75,7 +75,7 @@ void warn_on_factor(ModelRope& rope, const ScalingContext& around, std::int64_t 
   }
 }
 
-/// True unless given; null counts as false, as transformers reads it.
+/// Defaults to true; null is false, as in transformers.
 bool truncate_of(const RopeDict& dict) {
   if (!dict.has("truncate")) return true;
   const Json* truncate = dict.find("truncate");
@@ -84,16 +84,16 @@ bool truncate_of(const RopeDict& dict) {
     reject("[Model] ", dict.source(), ": truncate must be true or false, got ",
            quote(truncate->dump()));
   }
-  return truncate->get<bool>();
+  return truncate->as_bool();
 }
 
-Scaling make_yarn(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
-  Yarn yarn{.original_context = original_context(dict, around, rope)};
+Scaling make_yarn(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
+  Yarn yarn{.original_context = original_context(dict, context, rope)};
   if (dict.find("factor") != nullptr) {
     yarn.factor = dict.required("factor");
-    warn_on_factor(rope, around, yarn.original_context, yarn.factor);
+    warn_on_factor(rope, context, yarn.original_context, yarn.factor);
   } else {
-    yarn.factor = ratio_of_contexts(dict, around, yarn.original_context);
+    yarn.factor = context_ratio(dict, context, yarn.original_context);
     note(rope.assumed, concat("factor = ", yarn.factor,
                               " (max_position_embeddings / original_max_position_embeddings)"));
   }
@@ -101,20 +101,20 @@ Scaling make_yarn(const RopeDict& dict, const ScalingContext& around, ModelRope&
   yarn.beta_slow = dict.nonzero("beta_slow").value_or(yarn.beta_slow);
   yarn.truncate = truncate_of(dict);
   yarn.attention_factor = dict.number("attention_factor");
-  if (!yarn.attention_factor) yarn.attention_factor = around.attention_factor;
+  if (!yarn.attention_factor) yarn.attention_factor = context.attention_factor;
   yarn.mscale = dict.nonzero("mscale");
   yarn.mscale_all_dim = dict.nonzero("mscale_all_dim");
-  yarn.softmax_correction = around.softmax_correction;
+  yarn.softmax_correction = context.softmax_correction;
   if (!yarn.attention_factor && yarn.mscale.has_value() != yarn.mscale_all_dim.has_value()) {
     rope.warnings.push_back(
         concat(yarn.mscale ? "mscale" : "mscale_all_dim",
                " alone does not change the scale on cos and sin; both together do"));
   }
-  set_context(rope, around, yarn.original_context, yarn.factor);
+  set_context(rope, context, yarn.original_context, yarn.factor);
   return yarn;
 }
 
-Scaling make_longrope(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
+Scaling make_longrope(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
   for (const char* key : {"short_factor", "long_factor"}) {
     if (dict.find(key) == nullptr) {
       reject("[Model] ", dict.source(), ": rope_type \"longrope\" needs the key ", quote(key));
@@ -123,40 +123,40 @@ Scaling make_longrope(const RopeDict& dict, const ScalingContext& around, ModelR
   LongRope longrope{
       .short_factor = as_numbers(*dict.find("short_factor"), "short_factor", dict.source()),
       .long_factor = as_numbers(*dict.find("long_factor"), "long_factor", dict.source()),
-      .original_context = original_context(dict, around, rope)};
+      .original_context = original_context(dict, context, rope)};
   const std::optional<double> factor = dict.number("factor");
-  longrope.factor = factor ? *factor : ratio_of_contexts(dict, around, longrope.original_context);
+  longrope.factor = factor ? *factor : context_ratio(dict, context, longrope.original_context);
   longrope.attention_factor = dict.number("attention_factor");
   longrope.short_mscale = dict.number("short_mscale");
   longrope.long_mscale = dict.number("long_mscale");
-  set_context(rope, around, longrope.original_context, longrope.factor);
+  set_context(rope, context, longrope.original_context, longrope.factor);
   return longrope;
 }
 
-Scaling make_llama3(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
+Scaling make_llama3(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
   const Llama3 llama3{.factor = dict.required("factor"),
-                      .original_context = original_context(dict, around, rope),
+                      .original_context = original_context(dict, context, rope),
                       .low_freq_factor = dict.required("low_freq_factor"),
                       .high_freq_factor = dict.required("high_freq_factor")};
   if (llama3.factor < 1.0) {
     rope.warnings.push_back(concat("factor ", llama3.factor, " is below 1"));
   }
-  set_context(rope, around, llama3.original_context, llama3.factor);
+  set_context(rope, context, llama3.original_context, llama3.factor);
   return llama3;
 }
 
-Scaling make_dynamic(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
-  if (!around.max_position_embeddings) {
+Scaling make_dynamic(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
+  if (!context.max_position_embeddings) {
     reject("[Model] ", dict.source(), ": rope_type \"dynamic\" needs max_position_embeddings");
   }
   std::optional<double> alpha = dict.nonzero("alpha");
-  if (alpha && !around.alpha_honoured) {
+  if (alpha && !context.alpha_honoured) {
     rope.warnings.emplace_back("key \"alpha\" is ignored: only Hunyuan's models use it");
     alpha.reset();
   }
   const DynamicNtk dynamic{
       .factor = alpha ? dict.number("factor").value_or(1.0) : dict.required("factor"),
-      .original_context = *around.max_position_embeddings,
+      .original_context = *context.max_position_embeddings,
       .alpha = alpha};
   if (dict.find("original_max_position_embeddings") != nullptr) {
     rope.warnings.emplace_back(
@@ -170,16 +170,16 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& around, ModelRo
 
 }  // namespace
 
-Scaling make_scaling(const RopeDict& dict, const ScalingContext& around, ModelRope& rope) {
-  const std::int64_t longest = around.max_position_embeddings.value_or(0);
-  rope.context = {.trained = longest, .extended = longest};
+Scaling make_scaling(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
+  const std::int64_t max_positions = context.max_position_embeddings.value_or(0);
+  rope.context = {.trained = max_positions, .extended = max_positions};
   const std::string& type = dict.type();
-  if (type == "yarn") return make_yarn(dict, around, rope);
-  if (type == "longrope") return make_longrope(dict, around, rope);
-  if (type == "llama3") return make_llama3(dict, around, rope);
-  if (type == "dynamic") return make_dynamic(dict, around, rope);
+  if (type == "yarn") return make_yarn(dict, context, rope);
+  if (type == "longrope") return make_longrope(dict, context, rope);
+  if (type == "llama3") return make_llama3(dict, context, rope);
+  if (type == "dynamic") return make_dynamic(dict, context, rope);
   if (type == "linear") {
-    if (longest > 0) {
+    if (max_positions > 0) {
       note(rope.assumed,
            "trained context = max_position_embeddings (linear scaling does not "
            "record the length before it)");
@@ -190,7 +190,7 @@ Scaling make_scaling(const RopeDict& dict, const ScalingContext& around, ModelRo
     return Ntk{.factor = dict.required("factor"), .mixed_b = dict.number("mixed_b")};
   }
   if (type == "proportional") {
-    return Proportional{.fraction = around.partial, .factor = dict.number("factor").value_or(1.0)};
+    return Proportional{.fraction = context.partial, .factor = dict.number("factor").value_or(1.0)};
   }
   return Plain{};
 }

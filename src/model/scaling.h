@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The rope dictionary of a config (rope_parameters, rope_scaling) as a Scaling.
+// The rope dictionary of a config (rope_parameters, rope_scaling), and the Scaling it describes.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace rotary::internal {
 
-/// The dictionary that describes one rotation: what the file gives, else the family's default.
+/// The dictionary of one rope: from the file, else the family's default.
 class RopeDict {
  public:
-  /// `dict` may be null: no dictionary anywhere.
+  /// `dict` is null if there is no dictionary. `assumed`: it is the family's default.
   RopeDict(const Json* dict, bool assumed, const Lookup& lookup);
 
-  /// "default", "linear", ... in today's spelling. Throws for an unknown type, naming those there
-  /// are.
+  /// "default", "linear", ...: the current name of the type. The constructor throws for unknown
+  /// types.
   const std::string& type() const noexcept { return type_; }
 
-  /// True even where the value is null.
+  /// True even if the value is null.
   bool has(std::string_view key) const { return dict_ != nullptr && dict_->contains(key); }
   /// Null if absent or null in the dictionary.
   const Json* find(std::string_view key) const;
@@ -36,11 +36,10 @@ class RopeDict {
   double required(std::string_view key) const;
   bool given() const noexcept { return dict_ != nullptr && !assumed_; }
 
-  /// Lines on keys that nobody knows, with the nearest known one, and on keys that this type does
-  /// not use.
+  /// Warnings on unknown keys, with the nearest known key, and on keys that this type does not use.
   std::vector<std::string> key_warnings() const;
 
-  /// The line to add to `assumed` where the dictionary is the family's default; empty otherwise.
+  /// A line for `assumed` if the dictionary is the family's default; empty otherwise.
   std::string assumed_line() const;
 
   const std::string& source() const noexcept { return source_; }
@@ -53,20 +52,19 @@ class RopeDict {
   std::string type_;
 };
 
-/// What the dictionary leaves to its surroundings.
+/// Values from outside the dictionary.
 struct ScalingContext {
   std::optional<std::int64_t> max_position_embeddings;
   std::optional<std::int64_t> top_level_original;
-  std::optional<std::int64_t> usual_original;  // of the family
+  std::optional<std::int64_t> default_original;  // of the family
   double partial = 1.0;
   SoftmaxCorrection softmax_correction = SoftmaxCorrection::kNone;
-  /// The family's, where yarn is given none.
+  /// The family's, for yarn without one.
   std::optional<double> attention_factor;
   bool alpha_honoured = false;
 };
 
-/// The scaling, and the context lengths that go with it; warnings on factors that contradict each
-/// other are added to the rope.
-Scaling make_scaling(const RopeDict& dict, const ScalingContext& around, ModelRope& rope);
+/// The scaling. Sets the context lengths of the rope, and adds warnings on contradicting factors.
+Scaling make_scaling(const RopeDict& dict, const ScalingContext& context, ModelRope& rope);
 
 }  // namespace rotary::internal

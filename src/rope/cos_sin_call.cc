@@ -41,7 +41,7 @@ TensorView with_batch(const TensorView& view, std::int64_t pairs) {
   return wide;
 }
 
-/// As a tensor of one head, for the checks that all tensors undergo.
+/// As a tensor of one head, for the checks of tensors.
 TensorView as_head(const TensorView& view) {
   TensorView head = view;
   head.rank = 4;
@@ -50,7 +50,7 @@ TensorView as_head(const TensorView& view) {
   return head;
 }
 
-/// The number 1 in the type.
+/// Writes 1 in the given type.
 void write_one(DType dtype, std::byte* to) {
   const auto put = [to](auto value) { std::memcpy(to, &value, sizeof(value)); };
   if (dtype == DType::kFloat64) return put(1.0);
@@ -69,13 +69,14 @@ CosSinCall::CosSinCall(const TensorView& cos, const TensorView& sin, const Posit
   if (cos_.shape != sin_.shape || cos_.dtype != sin_.dtype || cos_.device != sin_.device) {
     reject("[cos_sin] cos and sin must have the same shape, type and device");
   }
-  OperandList room;
+  OperandList checked;
   const auto operands =
-      check_operands(kName, {as_head(cos_), as_head(sin_)}, frequencies.pairs, room);
+      check_operands(kName, {as_head(cos_), as_head(sin_)}, frequencies.pairs, checked);
   check_positions(kName, positions, operands, frequencies.axes);
 }
 
-void CosSinCall::run(const Source& source, const Threads& threads, const Stream& stream) const {
+void CosSinCall::run(const AngleSource& source, const Threads& threads,
+                     const Stream& stream) const {
   if (cos_.num_elements() == 0) return;
   if (cos_.device.type == DeviceType::kCpu) return fill_on_cpu(source, threads);
   const Operand head(as_head(cos_));
@@ -83,8 +84,8 @@ void CosSinCall::run(const Source& source, const Threads& threads, const Stream&
   cos_sin_on_cuda(kName, source, positions_, cos_, sin_, stream);
 }
 
-/// The rotation of (1, 0) is (cos, sin).
-void CosSinCall::fill_on_cpu(const Source& source, const Threads& threads) const {
+/// Rotates (1, 0), which gives (cos, sin).
+void CosSinCall::fill_on_cpu(const AngleSource& source, const Threads& threads) const {
   const auto [batch, tokens, pairs, none] = cos_.shape;
   const std::size_t size = size_of(cos_.dtype);
   const auto width = static_cast<std::size_t>(2 * pairs);

@@ -1,36 +1,36 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The one place that chooses the engine: that of the device where the tensors are.
+// Dispatch to the engine of the tensors' device.
 #pragma once
 
 #include <string_view>
 
-#include "rope/kernel.h"
+#include "engine/kernel.h"
 
 namespace rotary::internal {
 
-inline bool is_on_cuda(const Job& job) noexcept {
-  return job.operands.front().in.device.type == DeviceType::kCuda;
+inline bool is_on_cuda(const RotateParams& params) noexcept {
+  return params.operands.front().in.device.type == DeviceType::kCuda;
 }
 
-/// Throws if the engine has no way to do it.
-inline void check_engine(std::string_view function, const Job& job) {
-  if (is_on_cuda(job)) check_on_cuda(function, job);
+/// Throws if the engine does not support the parameters.
+inline void check_engine(std::string_view function, const RotateParams& params) {
+  if (is_on_cuda(params)) check_on_cuda(function, params);
 }
 
-/// `job` has been checked and is not empty.
-inline void rotate(std::string_view function, const Job& job, const Threads& threads,
+/// `params` has been checked and is not empty.
+inline void rotate(std::string_view function, const RotateParams& params, const Threads& threads,
                    const Stream& stream) {
-  check_engine(function, job);
-  if (!is_on_cuda(job)) return rotate_on_cpu(job, threads);
-  rotate_on_cuda(function, job, stream);
+  check_engine(function, params);
+  if (!is_on_cuda(params)) return rotate_on_cpu(params, threads);
+  rotate_on_cuda(function, params, stream);
 }
 
-inline void gradient(std::string_view function, const GradientJob& job, const Threads& threads,
-                     const Stream& stream) {
-  if (!is_on_cuda(job.forward)) return gradient_on_cpu(job, threads);
-  gradient_on_cuda(function, job, stream);
+inline void gradient(std::string_view function, const GradientParams& params,
+                     const Threads& threads, const Stream& stream) {
+  if (!is_on_cuda(params.forward)) return gradient_on_cpu(params, threads);
+  gradient_on_cuda(function, params, stream);
 }
 
 }  // namespace rotary::internal

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "rope/kernel.h"
+#include "engine/kernel.h"
 #include "rope/memory.h"
 #include "support/message.h"
 
@@ -15,7 +15,7 @@ namespace rotary::internal {
 namespace {
 
 constexpr std::string_view kName = "gradient";
-constexpr std::int64_t kMostHeadsOnCuda = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxHeadsOnCuda = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -40,8 +40,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
     if (in.device != other.device) {
       reject("[gradient] tensors of one call must be on the same device");
     }
-    if (in.device.type == DeviceType::kCuda && in.shape[2] > kMostHeadsOnCuda) {
-      reject("[gradient] there must be at most ", kMostHeadsOnCuda, " heads on CUDA, got ",
+    if (in.device.type == DeviceType::kCuda && in.shape[2] > kMaxHeadsOnCuda) {
+      reject("[gradient] there must be at most ", kMaxHeadsOnCuda, " heads on CUDA, got ",
              in.shape[2]);
     }
     if (in.shape != grad_out.shape || in.dtype != grad_out.dtype || in.device != grad_out.device) {
@@ -55,8 +55,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
     inputs_.add(Operand(in, TensorView{}));
     if (tensor.grad_in.data != nullptr) wanted.add(Operand(tensor.grad_out, tensor.grad_in));
   }
-  // The adjoint is checked now, so that nothing is written before all is known to fit; and what it
-  // writes must not be an input either, save the gradient that it replaces.
+  // Check the adjoint before anything is written. Its outputs must not overlap inputs either,
+  // except for the grad_out that they replace.
   const Operands results = wanted.list();
   for (const Operand& x : check_operands(kName, results, head_dim, adjoints_)) {
     for (std::size_t i = 0; i < count_; ++i) {
@@ -77,8 +77,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
 void GradientCall::check_parameters(const Positions& positions, const Frequencies& frequencies) {
   const std::size_t wanted = parameters_.frequencies.size();
   if (wanted != 0 && wanted != frequencies.values.size()) {
-    reject("[gradient] frequencies must have room for ", frequencies.pairs, " pairs x ",
-           frequencies.axes, " axes, got ", wanted);
+    reject("[gradient] frequencies must have one entry for each of ", frequencies.pairs,
+           " pairs x ", frequencies.axes, " axes, got ", wanted);
   }
   if (parameters_.positions.data != nullptr) check_position_gradient(positions);
   check_apart(positions);
@@ -143,18 +143,18 @@ void GradientCall::check_apart(const Positions& positions) const {
   }
 
   for (std::size_t i = 0; i < count; ++i) {
-    bool meets = false;
+    bool overlaps = false;
     for (const ConstTensorView* view :
          {&positions.view(), &positions.first(), &positions.boundaries()}) {
-      meets = meets || (view->rank != 0 && may_overlap(written[i], *view));
+      overlaps = overlaps || (view->rank != 0 && may_overlap(written[i], *view));
     }
-    for (std::size_t j = 0; j < i; ++j) meets = meets || may_overlap(written[i], written[j]);
+    for (std::size_t j = 0; j < i; ++j) overlaps = overlaps || may_overlap(written[i], written[j]);
     for (const GradientOperand& tensor : tensors()) {
-      meets = meets || may_overlap(written[i], tensor.in) ||
-              may_overlap(written[i], tensor.grad_out) ||
-              (tensor.grad_in.data != nullptr && may_overlap(written[i], tensor.grad_in));
+      overlaps = overlaps || may_overlap(written[i], tensor.in) ||
+                 may_overlap(written[i], tensor.grad_out) ||
+                 (tensor.grad_in.data != nullptr && may_overlap(written[i], tensor.grad_in));
     }
-    if (meets) {
+    if (overlaps) {
       reject(
           "[gradient] gradients of frequencies, positions and scale, and the workspace, must not "
           "share memory with "

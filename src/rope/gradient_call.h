@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The arguments of Rope::gradient, checked and in the shape in which engines take them.
+// The arguments of Rope::gradient, checked and in the form that engines take.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace rotary::internal {
 
 class GradientCall {
  public:
-  /// Throws std::invalid_argument unless everything fits, as Rope::gradient promises.
+  /// Throws std::invalid_argument as Rope::gradient promises.
   GradientCall(std::span<const GradientOperand> tensors, const Positions& positions,
                const ParameterGradients& parameters, std::int64_t head_dim,
                const Frequencies& frequencies);
@@ -29,9 +29,9 @@ class GradientCall {
   }
   /// Views of rank 4.
   std::span<const GradientOperand> tensors() const noexcept { return {tensors_.data(), count_}; }
-  /// What was rotated, without a place for results.
+  /// The inputs of the forward rotation; `out` is empty.
   std::span<const Operand> inputs() const noexcept { return inputs_.list(); }
-  /// From the gradients of outputs to those of inputs, where these are wanted.
+  /// From grad_out to grad_in, where grad_in is wanted.
   std::span<const Operand> adjoints() const noexcept { return adjoints_.list(); }
   /// With positions as [axes, batch or 1, tokens].
   const ParameterGradients& parameters() const noexcept { return parameters_; }
@@ -40,7 +40,7 @@ class GradientCall {
   void check_parameters(const Positions& positions, const Frequencies& frequencies);
   void check_position_gradient(const Positions& positions);
   void check_workspace(const Frequencies& frequencies) const;
-  /// Throws if what is written for the parameters is read or written otherwise.
+  /// Throws if gradients of parameters overlap other memory of the call.
   void check_apart(const Positions& positions) const;
 
   std::array<GradientOperand, kMaxOperands> tensors_{};

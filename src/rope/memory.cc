@@ -13,7 +13,7 @@
 namespace rotary::internal {
 namespace {
 
-/// True when every step of the view is shorter than the period or a multiple of it.
+/// True if every stride of the view is shorter than the period or a multiple of it.
 bool repeats(const ConstTensorView& view, std::int64_t period) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(view.dtype));
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
@@ -24,7 +24,7 @@ bool repeats(const ConstTensorView& view, std::int64_t period) noexcept {
   return true;
 }
 
-/// Modulo the period both views are one stretch each; true when these have nothing in common.
+/// True if the views, each one interval modulo the period, are disjoint.
 bool apart_modulo(const ConstTensorView& a, const ConstTensorView& b,
                   std::int64_t period) noexcept {
   if (period <= 0 || !repeats(a, period) || !repeats(b, period)) return false;
@@ -41,18 +41,18 @@ bool apart_modulo(const ConstTensorView& a, const ConstTensorView& b,
 }  // namespace
 
 bool fits_memory(const ConstTensorView& view) noexcept {
-  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // elements; times 8 bytes still fits
+  constexpr std::int64_t kMax = std::int64_t{1} << 58;  // elements; times 8 bytes still fits
   std::int64_t count = 1;
   std::int64_t reach = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     const std::int64_t size = std::max<std::int64_t>(view.shape[i], 1);
     std::int64_t step = 0;
-    if (__builtin_mul_overflow(count, size, &count) || count > kMost) return false;
+    if (__builtin_mul_overflow(count, size, &count) || count > kMax) return false;
     if (__builtin_mul_overflow(size - 1, view.strides[i], &step)) return false;
-    if (step < -kMost || step > kMost) return false;
+    if (step < -kMax || step > kMax) return false;
     reach += std::abs(step);
   }
-  return reach <= kMost;
+  return reach <= kMax;
 }
 
 bool elements_are_distinct(const ConstTensorView& view) noexcept {

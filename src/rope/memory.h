@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Which memory a view touches.
+// The memory that a view covers: bounds and overlap.
 #pragma once
 
 #include <cstddef>
@@ -12,48 +12,47 @@
 
 namespace rotary::internal {
 
-/// True for what nearly every tensor is: there are elements, each dimension steps over all that the
-/// later ones reach, and none is near the limits of memory. It then fits into memory and its
-/// elements are distinct. A decoding step spends its time on questions like these: one pass.
+/// Fast path of the checks below, one pass (a decoding step spends most of its time on checks).
+/// True for nearly every tensor: not empty, strides in decreasing order without overlap, sizes far
+/// from the limits of memory. Such a view fits into memory and its elements are distinct.
 template <typename Void>
 bool is_ordinary(const BasicTensorView<Void>& view) noexcept {
-  constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  constexpr std::int64_t kMax = std::int64_t{1} << 28;
   std::int64_t reach = 1;
   for (auto i = static_cast<std::size_t>(view.rank); i-- > 0;) {
     const std::int64_t size = view.shape[i];
     if (size == 1) continue;
     const std::int64_t stride = view.strides[i];
-    if (size < 1 || size > kMost || stride < reach || stride > kMost) return false;
+    if (size < 1 || size > kMax || stride < reach || stride > kMax) return false;
     reach = stride * size;
   }
   return true;
 }
 
-/// False when sizes or strides are so large that no memory can hold the view.
+/// False if sizes or strides exceed the address space.
 bool fits_memory(const ConstTensorView& view) noexcept;
 
-/// True when no two elements share an address: sorted by stride, each dimension steps over all that
-/// the finer ones reach. Exotic views that interleave without meeting are refused as well.
+/// True if no two elements share an address: sorted by stride, each stride exceeds the extent of
+/// the smaller ones. Conservative: false also for some interleaved views without shared addresses.
 bool elements_are_distinct(const ConstTensorView& view) noexcept;
 
 /// The same elements at the same addresses in the same order; shapes are equal.
 bool is_same_memory(const ConstTensorView& a, const ConstTensorView& b) noexcept;
 
-/// Bytes from the first to past the last that a view touches. Addresses may wrap: they are numbers
-/// here.
+/// The byte range of a view. Addresses may wrap: they are plain integers here.
 struct Extent {
   std::uint64_t first;
   std::uint64_t size;
 };
 
-/// Counting only dimensions whose steps are shorter than `period` bytes.
+/// The extent over dimensions with strides of less than `period` bytes.
 template <typename Void>
 Extent extent(const BasicTensorView<Void>& view, std::int64_t period = INT64_MAX) noexcept {
   const auto size = static_cast<std::int64_t>(size_of(view.dtype));
   std::int64_t low = 0;
   std::int64_t high = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
-    if (view.shape[i] <= 1) continue;  // whatever its stride, it is never taken
+    if (view.shape[i] <= 1) continue;  // its stride is unused
     const std::int64_t step = view.strides[i] * size;
     if (std::abs(step) >= period) continue;
     (step < 0 ? low : high) += (view.shape[i] - 1) * step;
@@ -62,11 +61,11 @@ Extent extent(const BasicTensorView<Void>& view, std::int64_t period = INT64_MAX
           static_cast<std::uint64_t>(high - low + size)};
 }
 
-/// The same as may_overlap() for views whose extents meet.
+/// may_overlap() for views whose extents intersect.
 bool may_interleave(const ConstTensorView& a, const ConstTensorView& b) noexcept;
 
-/// False when it can be shown that the views have no byte in common: they lie apart, or they are
-/// different parts of one pattern that repeats, as the q, k and v of a packed projection are.
+/// False if the views provably share no byte: their extents are disjoint, or they are disjoint
+/// parts of one repeating pattern, like q, k and v of a packed projection.
 template <typename A, typename B>
 bool may_overlap(const BasicTensorView<A>& a, const BasicTensorView<B>& b) noexcept {
   const Extent x = extent(a);

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "rope/position_reader.h"
+#include "engine/position_reader.h"
 #include "support/message.h"
 
 namespace rotary {
@@ -55,7 +55,7 @@ void check_boundaries(std::string_view function, const ConstTensorView& boundari
   }
 }
 
-/// One entry of `row` a sequence.
+/// Throws unless `row` has one entry per sequence.
 void check_per_sequence(std::string_view function, std::string_view name,
                         const ConstTensorView& row, const ConstTensorView& boundaries) {
   check_row(function, name, row);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rope/cache.h"
+#include "engine/cache.h"
 #include "rope/cos_sin_call.h"
 #include "rope/dispatch.h"
 #include "rope/gradient_call.h"
@@ -16,7 +16,7 @@
 namespace rotary {
 namespace {
 
-/// What a Rope is made of; shared by copies that differ in their threads.
+/// The parts of a Rope that copies with other threads share.
 struct Parts {
   Parts(Frequencies f, const HeadLayout& l, const RopeOptions& o)
       : frequencies(std::move(f)),
@@ -38,9 +38,9 @@ struct Rope::State {
   std::shared_ptr<const Parts> parts;
   RopeOptions options;
 
-  internal::Job job(std::span<const Operand> operands, const Positions& positions,
-                    const internal::Source& source, internal::Direction direction, Pairing read,
-                    Pairing write) const {
+  internal::RotateParams params(std::span<const Operand> operands, const Positions& positions,
+                                const internal::AngleSource& source, internal::Direction direction,
+                                Pairing read, Pairing write) const {
     return {.source = source,
             .direction = direction,
             .read = read,
@@ -51,33 +51,33 @@ struct Rope::State {
             .positions = positions};
   }
 
-  /// A rotation at positions: forward, or one of the ways back.
-  internal::Job job(std::span<const Operand> operands, const Positions& positions,
-                    internal::Direction direction) const {
+  /// Parameters of a rotation at positions: forward, inverse or adjoint.
+  internal::RotateParams params(std::span<const Operand> operands, const Positions& positions,
+                                internal::Direction direction) const {
     const Pairing first = *parts->layout.pairing;
     const Pairing second = *parts->layout.output_pairing;
     const bool forward = direction == internal::Direction::kForward;
-    return job(operands, positions, {.phases = &parts->phases, .cache = &parts->cache}, direction,
-               forward ? first : second, forward ? second : first);
+    return params(operands, positions, {.phases = &parts->phases, .cache = &parts->cache},
+                  direction, forward ? first : second, forward ? second : first);
   }
 
-  /// Checks the operands and positions of a call and hands make_job(operands) to an engine.
-  template <typename MakeJob>
+  /// Checks operands and positions of a call, then runs make_params(operands) on the engine.
+  template <typename MakeParams>
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
-           const Stream& stream, const MakeJob& make_job) const {
-    internal::OperandList room;
+           const Stream& stream, const MakeParams& make_params) const {
+    internal::OperandList checked;
     const std::span<const Operand> operands =
-        internal::check_operands(function, tensors, parts->layout.head_dim, room);
+        internal::check_operands(function, tensors, parts->layout.head_dim, checked);
     if (operands.empty()) return;
     internal::check_positions(function, positions, operands, parts->frequencies.axes);
     if (internal::is_empty(operands)) return;
-    internal::rotate(function, make_job(operands), options.threads, stream);
+    internal::rotate(function, make_params(operands), options.threads, stream);
   }
 
   void rotate(std::string_view function, const Operands& tensors, const Positions& positions,
               internal::Direction direction, const Stream& stream) const {
     run(function, tensors, positions, stream,
-        [&](std::span<const Operand> operands) { return job(operands, positions, direction); });
+        [&](std::span<const Operand> operands) { return params(operands, positions, direction); });
   }
 };
 
@@ -122,8 +122,8 @@ void Rope::adjoint(const ConstTensorView& in, const TensorView& out, const Posit
 void Rope::shift(const Operands& keys, const Positions& delta, Stream stream) const {
   const Pairing pairing = *layout().output_pairing;
   state_->run("shift", keys, delta, stream, [&](std::span<const Operand> operands) {
-    return state_->job(operands, delta, {.phases = &state_->parts->phases, .is_position = false},
-                       internal::Direction::kForward, pairing, pairing);
+    return state_->params(operands, delta, {.phases = &state_->parts->phases, .is_position = false},
+                          internal::Direction::kForward, pairing, pairing);
   });
 }
 
@@ -135,16 +135,16 @@ void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Posi
   const Frequencies& g = to.frequencies();
   if (a.head_dim != b.head_dim || a.rotary_offset != b.rotary_offset || f.pairs != g.pairs ||
       f.axes != g.axes) {
-    internal::reject("[rerotate] both ropes must turn the same slice of the same head, got pairs ",
-                     f.pairs, " and ", g.pairs, ", axes ", f.axes, " and ", g.axes, ", head_dim ",
-                     a.head_dim, " and ", b.head_dim, ", rotary_offset ", a.rotary_offset, " and ",
-                     b.rotary_offset);
+    internal::reject(
+        "[rerotate] both ropes must rotate the same slice of the same head, got pairs ", f.pairs,
+        " and ", g.pairs, ", axes ", f.axes, " and ", g.axes, ", head_dim ", a.head_dim, " and ",
+        b.head_dim, ", rotary_offset ", a.rotary_offset, " and ", b.rotary_offset);
   }
-  const internal::Source source{.phases = &to.state_->parts->phases,
-                                .divisor = &from.state_->parts->phases};
+  const internal::AngleSource source{.phases = &to.state_->parts->phases,
+                                     .divisor = &from.state_->parts->phases};
   to.state_->run("rerotate", keys, positions, stream, [&](std::span<const Operand> operands) {
-    return to.state_->job(operands, positions, source, internal::Direction::kForward,
-                          *a.output_pairing, *b.output_pairing);
+    return to.state_->params(operands, positions, source, internal::Direction::kForward,
+                             *a.output_pairing, *b.output_pairing);
   });
 }
 
@@ -156,10 +156,10 @@ void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& p
   const std::span<const Operand> written =
       call.adjoints().empty() ? call.inputs() : call.adjoints();
   internal::check_engine("gradient",
-                         state_->job(written, positions, internal::Direction::kAdjoint));
+                         state_->params(written, positions, internal::Direction::kAdjoint));
   if (call.wants_parameters()) {
-    const internal::Job forward =
-        state_->job(call.inputs(), positions, internal::Direction::kForward);
+    const internal::RotateParams forward =
+        state_->params(call.inputs(), positions, internal::Direction::kForward);
     internal::gradient("gradient",
                        {.forward = forward,
                         .tensors = call.tensors(),
@@ -167,7 +167,7 @@ void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& p
                         .parameters = call.parameters()},
                        state_->options.threads, stream);
   }
-  // Last, because the gradient of the input may take the place of that of the output.
+  // Last, because grad_in may overwrite grad_out.
   state_->rotate("gradient", call.adjoints(), positions, internal::Direction::kAdjoint, stream);
 }
 

@@ -30,7 +30,7 @@ ConstTensorView with_batch(const ConstTensorView& view, std::string_view name) {
   return rows;
 }
 
-/// Throws unless every position is a row of the table. Those in device memory are not looked at.
+/// Throws unless every position is a row of the table. Positions in device memory are not checked.
 void check_rows(std::string_view function, const Positions& positions, std::int64_t batch,
                 std::int64_t tokens, std::int64_t rows) {
   if (positions.real_valued()) {
@@ -42,7 +42,7 @@ void check_rows(std::string_view function, const Positions& positions, std::int6
   if (!on_host) return;
   internal::PositionReader reader(positions);
   const std::int64_t batches = positions.batch() < 0 ? 1 : batch;
-  // Of a range the two ends will do.
+  // For a range it is enough to check both ends.
   const bool range = positions.kind() == Positions::Kind::kRange;
   const std::int64_t step = range && tokens > 1 ? tokens - 1 : 1;
   for (std::int64_t b = 0; b < batches; ++b) {
@@ -65,9 +65,9 @@ struct Call {
 
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
            bool row_per_token, internal::Direction direction, const Stream& stream) const {
-    internal::OperandList room;
+    internal::OperandList checked;
     const std::span<const Operand> operands =
-        internal::check_operands(function, tensors, layout.head_dim, room);
+        internal::check_operands(function, tensors, layout.head_dim, checked);
     if (operands.empty()) return;
     const ConstTensorView& first = operands.front().in;
     internal::check_positions(function, positions, operands, 1);

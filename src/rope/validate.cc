@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/phase.h"
+#include "engine/position_reader.h"
 #include "rope/memory.h"
-#include "rope/phase.h"
-#include "rope/position_reader.h"
 #include "rotary/cuda.h"
 #include "support/message.h"
 
@@ -34,7 +34,7 @@ bool is_on_host(const ConstTensorView& view) noexcept {
   return view.device.type == DeviceType::kCpu;
 }
 
-/// Real numbers in device memory are not looked at.
+/// Positions in device memory are not checked.
 void check_finite(std::string_view function, const Positions& positions) {
   if (!positions.real_valued() || !is_on_host(positions.view())) return;
   PositionReader reader(positions);
@@ -51,7 +51,7 @@ void check_finite(std::string_view function, const Positions& positions) {
   }
 }
 
-/// Throws if a run of tokens would leave the integers.
+/// Throws if positions would overflow 64 bits.
 void check_range(std::string_view function, const Positions& positions, std::int64_t tokens) {
   if (positions.step() == 0) return;
   const auto check = [function](std::int64_t first, std::int64_t count) {
@@ -95,8 +95,8 @@ void check_threads(std::string_view function, const Threads& threads) {
 
 void check_rope(const Frequencies& f, const HeadLayout& layout) {
   if (f.pairs < 1) reject("[Rope] there must be at least one pair, got ", f.pairs);
-  if (f.axes < 1 || f.axes > kMostAxes) {
-    reject("[Rope] frequencies must have 1 to ", kMostAxes, " axes, got ", f.axes);
+  if (f.axes < 1 || f.axes > kMaxAxes) {
+    reject("[Rope] frequencies must have 1 to ", kMaxAxes, " axes, got ", f.axes);
   }
   const std::size_t size = f.values.size();
   const auto axes = static_cast<std::size_t>(f.axes);
@@ -108,7 +108,7 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
   check_head("Rope", layout, f.pairs);
   for (std::size_t i = 0; i < size; ++i) {
     const bool grows_well = f.growth.empty() || std::isfinite(f.growth[i]);
-    if (!(std::fabs(f.values[i]) <= kMostRadians) || !grows_well) {
+    if (!(std::fabs(f.values[i]) <= kMaxRadians) || !grows_well) {
       reject("[Rope] frequencies must be finite and at most 2^31, got ", f.values[i],
              grows_well ? "" : " with growth that is not finite", " for pair ", i / axes);
     }
@@ -123,7 +123,7 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
 
 namespace {
 
-/// Sizes and strides of a view that is out of the ordinary.
+/// Sizes and strides of a view that is not is_ordinary().
 void check_sizes(std::string_view function, const ConstTensorView& view) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     if (view.shape[i] < 0) {
@@ -135,7 +135,7 @@ void check_sizes(std::string_view function, const ConstTensorView& view) {
   }
 }
 
-/// Whether it is an ordinary one.
+/// Returns is_ordinary().
 template <typename Void>
 bool check_view(std::string_view function, const BasicTensorView<Void>& view) {
   const bool ordinary = is_ordinary(view);
@@ -200,7 +200,7 @@ void check_distinct(std::string_view function, const TensorView& out) {
   }
 }
 
-/// Throws unless `out` can take the result of `in`.
+/// Throws unless `out` matches `in`.
 void check_output(std::string_view function, const ConstTensorView& in, const TensorView& out) {
   if (in.shape != out.shape) {
     reject("[", function, "] out must have the shape of in ", shape_text(in), ", got ",
@@ -221,7 +221,7 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
   }
 }
 
-/// The very view that is read is written.
+/// Whether input and output are the same view.
 bool is_in_place(const Operand& x) noexcept {
   bool same = x.in.data == x.out.data && x.in.rank == x.out.rank && x.in.dtype == x.out.dtype &&
               x.in.device == x.out.device;
@@ -231,7 +231,7 @@ bool is_in_place(const Operand& x) noexcept {
   return same;
 }
 
-/// Throws unless the scale of results in float8 is a number apart from what is written.
+/// Throws if the scale of a float8 output is misaligned or overlaps an output.
 void check_scale(std::string_view function, const Operand& scaled,
                  std::span<const Operand> operands) {
   const auto scale = ConstTensorView::contiguous(scaled.out_scale, DType::kFloat32, {1});
@@ -242,8 +242,8 @@ void check_scale(std::string_view function, const Operand& scaled,
   }
 }
 
-/// Throws if what one operand writes is read or written by another. Each has been checked: views
-/// that begin at one address are the same.
+/// Throws if the output of one operand overlaps another operand. Each operand has been checked:
+/// input and output with the same address are the same view.
 void check_apart(std::string_view function, std::span<const Operand> operands) {
   const auto in_place = [](const Operand& x) { return x.in.data == x.out.data; };
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -271,11 +271,11 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
     Operand& operand = checked.add(given);
     const bool ordinary = check_heads(function, operand.out, head_dim);
     if (is_float8(given.in.dtype)) {
-      reject("[", function, "] float8 is for results alone, got an input of ",
+      reject("[", function, "] float8 is for outputs only, got an input of ",
              name_of(given.in.dtype));
     }
     if (given.out_scale != nullptr && !is_float8(given.out.dtype)) {
-      reject("[", function, "] out_scale is for results in float8, got ", name_of(given.out.dtype));
+      reject("[", function, "] out_scale is for float8 outputs, got ", name_of(given.out.dtype));
     }
     if (is_in_place(given)) {
       operand.in = operand.out;

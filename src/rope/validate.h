@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Everything a call must satisfy, checked once, before anything is written.
+// Argument checks of every call, made once, before anything is written.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "rope/phase_table.h"
+#include "engine/phase_table.h"
 #include "rotary/frequencies.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
@@ -19,7 +19,7 @@
 
 namespace rotary::internal {
 
-/// Throws unless the frequencies are complete and fit into the head.
+/// Throws unless the frequencies are valid and fit into the head.
 void check_rope(const Frequencies& frequencies, const HeadLayout& layout);
 
 /// Throws unless `pairs` pairs fit into the head and the pairing is given.
@@ -27,7 +27,7 @@ void check_head(std::string_view function, const HeadLayout& layout, std::int64_
 
 void check_threads(std::string_view function, const Threads& threads);
 
-/// Throws unless sizes are not negative and there is aligned memory for them.
+/// Throws for negative sizes, and for missing or misaligned memory.
 void check_memory(std::string_view function, const ConstTensorView& view);
 
 /// Makes the view [batch, tokens, heads, head_dim]. Throws unless its rank is 3 or 4, its type a
@@ -35,38 +35,37 @@ void check_memory(std::string_view function, const ConstTensorView& view);
 template <typename Void>
 bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim);
 
-/// Room for the operands of a call, on the stack; only what is added is ever touched.
+/// A fixed-capacity vector of operands on the stack. Unused elements stay uninitialised.
 class OperandList {
  public:
   Operand& add(const Operand& operand) noexcept {
-    return *::new (&room_[sizeof(Operand) * size_++]) Operand(operand);
+    return *::new (&storage_[sizeof(Operand) * size_++]) Operand(operand);
   }
   std::span<const Operand> list() const noexcept {
-    return {std::launder(reinterpret_cast<const Operand*>(room_)), size_};
+    return {std::launder(reinterpret_cast<const Operand*>(storage_)), size_};
   }
 
  private:
-  alignas(Operand) std::byte room_[sizeof(Operand) * kMaxOperands];
+  alignas(Operand) std::byte storage_[sizeof(Operand) * kMaxOperands];
   std::size_t size_ = 0;
 };
 
-/// The operands as [batch, tokens, heads, head_dim], held in `checked`. Throws unless each `out`
-/// can take the result of its `in` (same shape, type and device, no two elements at one address,
-/// and the same memory in the same order or none of it), all share batch, tokens and device, and
-/// nothing that one writes is read or written by another.
+/// The operands as [batch, tokens, heads, head_dim], stored in `checked`. Throws unless each `out`
+/// matches its `in` (same shape, type and device, distinct elements, and either the same view or
+/// disjoint memory), all share batch, tokens and device, and no output overlaps another operand.
 std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
                                         std::int64_t head_dim, OperandList& checked);
 
-/// Throws unless the positions fit the operands and the rope's axes, are finite, and lie apart from
-/// what is written.
+/// Throws unless the positions match the operands and the rope's axes, are finite, and do not
+/// overlap outputs.
 void check_positions(std::string_view function, const Positions& positions,
                      std::span<const Operand> operands, std::int64_t axes);
 
-/// Throws if the positions lie in memory that the operands write.
+/// Throws if the positions overlap outputs.
 void check_apart_from_positions(std::string_view function, const Positions& positions,
                                 std::span<const Operand> operands);
 
-/// True when there is nothing to rotate.
+/// True if there is nothing to rotate.
 bool is_empty(std::span<const Operand> operands) noexcept;
 
 }  // namespace rotary::internal

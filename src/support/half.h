@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// float16 and bfloat16 as bits, to and from float. Rounding is to nearest, ties to even; NaN stays
-// NaN.
+// Conversion of float16 and bfloat16 bits to and from float. Rounds to nearest, ties to even; NaN
+// stays NaN.
 #pragma once
 
 #include <bit>

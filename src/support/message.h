@@ -10,7 +10,7 @@
 
 namespace rotary::internal {
 
-/// The arguments as one string; doubles with enough digits to tell them apart.
+/// Concatenates the arguments; doubles with 12 significant digits.
 template <typename... Args>
 std::string concat(const Args&... args) {
   std::ostringstream out;

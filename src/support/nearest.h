@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Spelling help: the known word that an unknown one was probably meant to be.
+// Spelling suggestions: the known word nearest to an unknown one.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace rotary::internal {
 
-/// Edits (insert, delete, replace) between two words.
+/// Levenshtein distance.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -36,9 +36,9 @@ inline bool abbreviates(std::string_view word, std::string_view other) {
   return at == word.size();
 }
 
-/// The nearest of `words`, or empty where none is within a third of the word's length (at least 2
+/// The nearest of `words`, or empty if none is within a third of the word's length (at least 2
 /// edits). An abbreviation counts as two edits. Ties go to the first. Words longer than 64 bytes
-/// have no neighbour.
+/// have no suggestion.
 template <typename Words>
 std::string_view nearest(std::string_view word, const Words& words) {
   if (word.size() > 64) return {};

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Text that comes out of a file, made fit for an error message.
+// Quoting of untrusted text in error messages.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace rotary::internal {
 
-/// In quotes, cut after 64 bytes, and every byte that is not printable ASCII as \xNN.
+/// In quotes, truncated to 64 bytes, with bytes other than printable ASCII as \xNN.
 inline std::string quote(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The C API beside the C++ API.
+// Helpers that compare the C API with the C++ API.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace rotary {
 inline const std::string kRoot = ROTARY_TESTS_DIR "/..";
 inline const std::string kModels = kRoot + "/examples/models/";
 
-/// Handles that free themselves.
+/// Owning handles.
 struct Free {
   void operator()(rotary_model* model) const { rotary_model_free(model); }
   void operator()(rotary_rope* rope) const { rotary_rope_free(rope); }
@@ -43,13 +43,13 @@ inline void expect_failed(rotary_status status, rotary_status expected, const st
               testing::AllOf(testing::StartsWith(begin), testing::HasSubstr(part)));
 }
 
-/// The call was refused, in the words with which the C++ API refuses `same`.
+/// The call was rejected with the message with which the C++ API rejects `same`.
 inline void expect_same_error(rotary_status status, const std::function<void()>& same,
                               rotary_status expected = ROTARY_INVALID_ARGUMENT) {
   EXPECT_EQ(status, expected);
   try {
     same();
-    ADD_FAILURE() << "the C++ API takes what C refuses: " << rotary_last_error();
+    ADD_FAILURE() << "the C++ API accepts what C rejects: " << rotary_last_error();
   } catch (const std::exception& error) {
     EXPECT_STREQ(rotary_last_error(), error.what());
   }
@@ -61,7 +61,7 @@ inline CModel read_model(const std::string& name) {
   return CModel(model);
 }
 
-/// The view as C has it.
+/// The view as a struct of C.
 inline rotary_tensor c_tensor(const TensorView& view) {
   rotary_tensor tensor = rotary_tensor_contiguous(view.data, static_cast<int>(view.dtype) + 1,
                                                   view.rank, view.shape.data());
@@ -71,7 +71,7 @@ inline rotary_tensor c_tensor(const TensorView& view) {
   return tensor;
 }
 
-/// A row of whole numbers as C has it, without gaps.
+/// A contiguous row of integers as a struct of C.
 template <typename T>
 rotary_tensor c_row(std::vector<T>& values) {
   const auto size = static_cast<std::int64_t>(values.size());
@@ -79,7 +79,7 @@ rotary_tensor c_row(std::vector<T>& values) {
   return rotary_tensor_contiguous(values.data(), dtype, 1, &size);
 }
 
-/// Bytes that are numbers of any floating-point type: neither NaN nor infinite, and many different.
+/// Bytes that are finite, varied values of any floating-point type.
 inline std::vector<std::byte> some_numbers(std::size_t elements, DType dtype, unsigned seed = 1) {
   std::vector<std::byte> bytes(elements * size_of(dtype));
   std::uint32_t state = seed;
@@ -110,7 +110,7 @@ struct QueryAndKey {
 
   TensorView q() { return view(q_bytes, 3); }
   TensorView k() { return view(k_bytes, 2); }
-  /// The two as C has them.
+  /// Both as structs of C.
   std::vector<rotary_tensor> tensors() { return {c_tensor(q()), c_tensor(k())}; }
   bool operator==(const QueryAndKey&) const = default;
 

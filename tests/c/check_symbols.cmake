@@ -1,5 +1,5 @@
 # Run by ctest as `cmake -D NM=... -D LIBRARY=... -D HEADER=... -P check_symbols.cmake`: librotary_c
-# shows the functions of rotary_c.h and nothing else.
+# exports the functions of rotary_c.h and nothing else.
 execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}"
                 OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^ \n]+\n" exported "${lines}")

@@ -1,8 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The headers and the library as C11 sees them: each function once, none of the others' languages.
-// What the results are is tested in C++.
+// The headers and the library from C11: each function once. Results are tested in C++.
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +18,7 @@ static void expect(int holds, const char* text, int line) {
 #define ROTARY_EXPECT(condition) expect((condition) ? 1 : 0, #condition, __LINE__)
 #define ROTARY_EXPECT_OK(call) expect((call) == ROTARY_OK, #call, __LINE__)
 
-// No padding between members: what newer versions append is found by older ones.
+// No padding between members, so that newer versions can append some.
 _Static_assert(sizeof(rotary_tensor) == 24 + 2 * sizeof(void*) + 64, "rotary_tensor");
 _Static_assert(sizeof(void*) != 8 || sizeof(rotary_positions) == 80, "rotary_positions");
 _Static_assert(sizeof(rotary_head_layout) == 32, "rotary_head_layout");
@@ -91,7 +90,7 @@ static void test_rope(void) {
   const rotary_positions delta = rotary_positions_at(3);
   const rotary_positions further = rotary_positions_range(5);
 
-  // Rotated at 2 and moved by 3 is rotated at 5; turned back it is what it was.
+  // Rotated at 2 and shifted by 3 equals rotated at 5; unrotated it equals the input.
   ROTARY_EXPECT_OK(rotary_rope_rotate(rope, &in, &out, 1, &range));
   ROTARY_EXPECT(memcmp(x, before, sizeof(x)) == 0 && memcmp(y, x, sizeof(x)) != 0);
   ROTARY_EXPECT_OK(rotary_rope_shift(rope, &out, NULL, 1, &delta));
@@ -135,7 +134,7 @@ static void test_rope(void) {
   rotary_rope_free(NULL);
 }
 
-// A rotation by the cos and sin that a rope tells is the rotation of the rope.
+// A rotation by cos and sin of a rope equals that of the rope.
 static void test_cos_sin(void) {
   const rotary_head_layout layout = rotary_head_layout_init(kHeadDim, ROTARY_PAIRING_HALF);
   rotary_rope* rope = NULL;

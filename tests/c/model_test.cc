@@ -133,7 +133,7 @@ TEST(CModelTest, Folder) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(CModelTest, FilesThatCannotBeRead) {
+TEST(CModelTest, RejectsUnreadableFiles) {
   rotary_model* model = reinterpret_cast<rotary_model*>(&model);  // must become NULL
   expect_same_error(
       rotary_model_read("no/such/config.json", &model), [] { Model::read("no/such/config.json"); },
@@ -153,7 +153,7 @@ TEST(CModelTest, FilesThatCannotBeRead) {
   EXPECT_EQ(model, nullptr);
 }
 
-TEST(CModelTest, WhatFilesMustNotSay) {
+TEST(CModelTest, RejectsInvalidContent) {
   rotary_model* model = nullptr;
   const std::string text =
       R"({"model_type": "llama", "head_dim": 16, "rope_theta": 1e4,
@@ -162,7 +162,7 @@ TEST(CModelTest, WhatFilesMustNotSay) {
                     [&] { Model::from_config(text); });
 }
 
-TEST(CModelTest, RopesThatAreNotThere) {
+TEST(CModelTest, RejectsUnknownRopes) {
   const CModel c = read_model("gemma-3-4b.json");
   std::int64_t count = 0;
   ROTARY_EXPECT_OK(rotary_model_count_ropes(c.get(), &count));

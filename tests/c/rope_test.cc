@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Every function on ropes gives what the C++ API gives, bit for bit.
+// Every function on ropes gives the bits of the C++ API.
 
 #include <string>
 #include <utility>
@@ -92,7 +92,7 @@ TEST(CRopeTest, ViewsOfPositionsAsLists) {
   expect_views_as_lists<std::int64_t>();
 }
 
-TEST(CRopeTest, AViewBesideAList) {
+TEST(CRopeTest, ViewsMixWithLists) {
   const Rope cpp(plain_frequencies(), plain_layout());
   const CRope c = c_rope(plain_frequencies(), plain_layout());
   const std::vector<std::int64_t> boundaries{0, 2, 5};
@@ -213,7 +213,7 @@ TEST(CRopeTest, GradientAsCpp) {
   EXPECT_EQ(c_at, at);
   EXPECT_EQ(c_scale, scale);
 
-  // Of parameters alone, of tensors alone, of one tensor alone.
+  // Gradients of parameters only, of tensors only, of one tensor only.
   QueryAndKey again(DType::kFloat32, 6);
   std::fill(c_frequencies.begin(), c_frequencies.end(), 0.0);
   ROTARY_EXPECT_OK(rotary_rope_gradient(c.get(), in.tensors().data(), grad_out.tensors().data(),
@@ -243,7 +243,7 @@ TEST(CRopeTest, GradientTakesAWorkspace) {
     }
   }
 
-  // The CPU does not need it, and leaves it alone.
+  // The CPU does not use it.
   const CRope plain = c_rope(plain_frequencies(), plain_layout());
   const rotary_positions positions = rotary_positions_range(7);
   QueryAndKey in;
@@ -313,7 +313,7 @@ TEST(CRopeTest, AStreamChangesNothingOnTheCpu) {
   options.threads = &threads;
   const CRope c = c_rope(plain_frequencies(), plain_layout(), &options);
   const Rope cpp(plain_frequencies(), plain_layout(), {.precision = Precision::kReference});
-  int no_stream = 0;  // on the CPU nobody looks at it
+  int no_stream = 0;  // unused on the CPU
   for (void* const stream : {static_cast<void*>(nullptr), static_cast<void*>(&no_stream)}) {
     for (const std::int32_t overlap : {0, 1}) {
       rotary_rope* made = nullptr;

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Ropes of the C API beside those of C++, and that they do the same.
+// Ropes of the C API and of C++, and checks that they agree.
 #pragma once
 
 #include "c/c_testing.h"
@@ -11,7 +11,7 @@ namespace rotary {
 inline constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16,
                                     DType::kFloat16};
 
-/// Three axes, growth, a scale, and another pairing written than read.
+/// Three axes, growth, a scale, and different input and output pairings.
 inline Frequencies rich_frequencies() {
   Frequencies f{.pairs = 3, .axes = 2, .values = {1, 0, 0.25, -0.5, 0, 0.0625}};
   f.scale = 1.125;

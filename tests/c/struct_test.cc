@@ -15,7 +15,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// The struct as a newer program might have it.
+/// The struct of a newer program.
 template <typename T>
 struct Longer {
   T known;
@@ -31,7 +31,7 @@ constexpr double kValues[] = {1.0, 0.5, 0.25, 0.125};
 rotary_head_layout half_layout() { return rotary_head_layout_init(8, ROTARY_PAIRING_HALF); }
 rotary_frequencies four_pairs() { return rotary_frequencies_init(kValues, 4, 1); }
 
-/// Makes a rope of the four pairs; its status.
+/// Status of making a rope of four pairs.
 rotary_status make(const rotary_frequencies* frequencies, const rotary_head_layout* layout,
                    const rotary_rope_options* options, CRope* rope = nullptr) {
   rotary_rope* made = nullptr;
@@ -50,7 +50,7 @@ CRope rope() {
   return made;
 }
 
-TEST(StructTest, ShorterIsZeroBeyond) {
+TEST(StructTest, ShorterStructsAreZeroExtended) {
   // A program that knew struct_size and precision alone.
   const CRope c = [] {
     rotary_rope_options options = rotary_rope_options_init();
@@ -82,7 +82,7 @@ TEST(StructTest, ShorterIsZeroBeyond) {
   EXPECT_EQ(asked_f.growth, nullptr);
 }
 
-TEST(StructTest, OfAShorterOneOnlyItsPartIsFilled) {
+TEST(StructTest, ShorterStructsAreFilledInPart) {
   std::vector<unsigned char> memory(sizeof(rotary_frequencies), 0xAA);
   auto* f = reinterpret_cast<rotary_frequencies*>(memory.data());
   f->struct_size = offsetof(rotary_frequencies, scale);
@@ -96,7 +96,7 @@ TEST(StructTest, OfAShorterOneOnlyItsPartIsFilled) {
   EXPECT_THAT(memory, Each(0xAA));
 }
 
-TEST(StructTest, LongerIsTakenIfZeroBeyond) {
+TEST(StructTest, AcceptsLongerStructsWithZeros) {
   rotary_threads threads = rotary_threads_init(1);
   const Longer<rotary_threads> longer_threads(threads);
   rotary_rope_options options = rotary_rope_options_init();
@@ -114,7 +114,7 @@ TEST(StructTest, LongerIsTakenIfZeroBeyond) {
   ROTARY_EXPECT_OK(rotary_rope_rotate(c.get(), &tensor.known, nullptr, 1, &positions.known));
   EXPECT_NE(x[0], 1.0F);
 
-  // To be filled: what the library does not know stays as it is.
+  // Filled by the library: members that it does not know stay unchanged.
   Longer asked(rotary_frequencies_init(nullptr, 0, 0));
   ROTARY_EXPECT_OK(rotary_rope_get_frequencies(c.get(), &asked.known));
   EXPECT_EQ(asked.known.struct_size, sizeof(asked));
@@ -122,25 +122,25 @@ TEST(StructTest, LongerIsTakenIfZeroBeyond) {
   EXPECT_EQ(asked.unknown, 0u);
 }
 
-TEST(StructTest, LongerIsRefusedIfNotZeroBeyond) {
+TEST(StructTest, RejectsLongerStructsWithUnknownMembers) {
   const rotary_frequencies f = four_pairs();
   const rotary_head_layout layout = half_layout();
   const rotary_rope_options options = rotary_rope_options_init();
   const std::string function = "[rotary_rope_from_frequencies] ";
-  const auto refused = [&](rotary_status status, const char* name) {
+  const auto rejects = [&](rotary_status status, const char* name) {
     expect_failed(status, ROTARY_INVALID_ARGUMENT, function + name + ".struct_size is ",
                   " is not 0: a field that it cannot honour");
   };
   const Longer longer_f(f, 1);
   const Longer longer_layout(layout, std::uint64_t{1} << 63);
   const Longer longer_options(options, 1);
-  refused(make(&longer_f.known, &layout, &options), "frequencies");
-  refused(make(&f, &longer_layout.known, &options), "layout");
-  refused(make(&f, &layout, &longer_options.known), "options");
+  rejects(make(&longer_f.known, &layout, &options), "frequencies");
+  rejects(make(&f, &longer_layout.known, &options), "layout");
+  rejects(make(&f, &layout, &longer_options.known), "options");
   rotary_rope_options with_threads = options;
   const Longer threads(rotary_threads_init(1), 1);
   with_threads.threads = &threads.known;
-  refused(make(&f, &layout, &with_threads), "threads");
+  rejects(make(&f, &layout, &with_threads), "threads");
 
   const CRope c = rope();
   Longer asked(layout, 1);
@@ -149,7 +149,7 @@ TEST(StructTest, LongerIsRefusedIfNotZeroBeyond) {
   EXPECT_THAT(rotary_last_error(), HasSubstr("this rotary knows 32 bytes, and byte 32 is not 0"));
 }
 
-TEST(StructTest, SizesThatNoVersionHas) {
+TEST(StructTest, RejectsImpossibleSizes) {
   const rotary_frequencies f = four_pairs();
   const rotary_head_layout layout = half_layout();
   for (const std::uint32_t size : {0u, 4u, 7u, 33u, 4104u, 0xcdcdcdc8u, 0xffffffffu}) {
@@ -160,7 +160,7 @@ TEST(StructTest, SizesThatNoVersionHas) {
                   "struct (32 bytes here), got " +
                       std::to_string(size));
   }
-  // To be filled, too.
+  // Also for structs that the library fills.
   rotary_model_rope named{};
   const CModel model = read_model("llama-3.1-8b.json");
   expect_failed(rotary_model_find_rope(model.get(), nullptr, &named), ROTARY_INVALID_ARGUMENT,
@@ -168,7 +168,7 @@ TEST(StructTest, SizesThatNoVersionHas) {
                 "got 0");
 }
 
-TEST(StructTest, Reserved) {
+TEST(StructTest, RejectsNonZeroReserved) {
   const CRope c = rope();
   std::vector<float> x(8, 1.0F);
   const std::int64_t shape[] = {1, 1, 8};
@@ -185,7 +185,7 @@ TEST(StructTest, Reserved) {
   EXPECT_THAT(x, Each(1.0F));
 }
 
-TEST(StructTest, ArraysStepByTheSizeOfTheirElements) {
+TEST(StructTest, ArrayStrideIsTheStructSize) {
   QueryAndKey expected;
   Rope({.pairs = 4, .values = {std::begin(kValues), std::end(kValues)}},
        {.head_dim = 8, .pairing = Pairing::kHalf})
@@ -252,7 +252,7 @@ static_assert(sizeof(TensorV1) == offsetof(rotary_tensor, out_scale));
 static_assert(sizeof(PositionsV1) == offsetof(rotary_positions, first_view));
 static_assert(sizeof(GradientsV1) == offsetof(rotary_gradients, workspace));
 
-/// The struct as a program of version 1 has it, followed by memory that is not a part of it.
+/// The struct of a program of version 1, followed by other memory.
 template <typename V1, typename T>
 class Old {
  public:
@@ -269,7 +269,7 @@ class Old {
 using OldPositions = Old<PositionsV1, rotary_positions>;
 using OldGradients = Old<GradientsV1, rotary_gradients>;
 
-/// An array steps by the size that its program knows.
+/// The stride of an array is the struct size that the program knows.
 std::vector<TensorV1> old_tensors(const std::vector<rotary_tensor>& tensors) {
   std::vector<TensorV1> old(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {

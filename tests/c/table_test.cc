@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rotation by the caller's cos and sin is that of C++, bit for bit.
+// Rotation by the caller's cos/sin tables gives the bits of C++.
 
 #include "rotary/table.h"
 
@@ -118,7 +118,7 @@ TEST(CTableTest, AStreamChangesNothingOnTheCpu) {
                 function + "result must not be NULL");
 }
 
-TEST(CTableTest, Refused) {
+TEST(CTableTest, RejectsInvalidArguments) {
   Table table(4, 3);
   const rotary_tensor cosines = table.c_cos();
   const rotary_tensor sines = table.c_sin();
@@ -130,19 +130,19 @@ TEST(CTableTest, Refused) {
     return rotary_table_create(a, b, width, head, nullptr, &made);
   };
   const std::string function = "[rotary_table_create] ";
-  const auto refused = [&](rotary_status status, const std::string& text) {
+  const auto rejects = [&](rotary_status status, const std::string& text) {
     expect_failed(status, ROTARY_INVALID_ARGUMENT, function + text);
     EXPECT_EQ(made, nullptr);
   };
-  refused(create(nullptr, &sines, ROTARY_TABLE_PAIRS, &layout), "cosines must not be NULL");
-  refused(create(&cosines, nullptr, ROTARY_TABLE_PAIRS, &layout), "sines must not be NULL");
-  refused(create(&cosines, &sines, ROTARY_TABLE_PAIRS, nullptr), "layout must not be NULL");
-  refused(create(&cosines, &sines, 0, &layout), "width must be 1 to 2, got 0");
-  refused(create(&cosines, &sines, 3, &layout), "width must be 1 to 2, got 3");
+  rejects(create(nullptr, &sines, ROTARY_TABLE_PAIRS, &layout), "cosines must not be NULL");
+  rejects(create(&cosines, nullptr, ROTARY_TABLE_PAIRS, &layout), "sines must not be NULL");
+  rejects(create(&cosines, &sines, ROTARY_TABLE_PAIRS, nullptr), "layout must not be NULL");
+  rejects(create(&cosines, &sines, 0, &layout), "width must be 1 to 2, got 0");
+  rejects(create(&cosines, &sines, 3, &layout), "width must be 1 to 2, got 3");
   EXPECT_EQ(rotary_table_create(&cosines, &sines, ROTARY_TABLE_PAIRS, &layout, nullptr, nullptr),
             ROTARY_INVALID_ARGUMENT);
 
-  // In the words of C++: odd, no pairing, too wide.
+  // With messages of C++: odd, no pairing, too wide.
   expect_same_error(create(&cosines, &sines, ROTARY_TABLE_TWICE_PAIRS, &layout), [&] {
     const TableRope rope(table.cpp(), cpp_layout, TableWidth::kTwicePairs);
   });

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Handles used from many threads, threads of the caller's, and one message a thread.
+// Handles shared by threads, thread pools of the caller, and one error message per thread.
 
 #include <atomic>
 #include <stdexcept>
@@ -14,7 +14,7 @@
 namespace rotary {
 namespace {
 
-/// Large enough that a call is worth several threads.
+/// Large enough for several threads.
 constexpr std::int64_t kTokens = 2048;
 constexpr std::int64_t kHeads = 8;
 constexpr std::int64_t kHeadDim = 64;
@@ -72,7 +72,7 @@ static void run_on_pool(void* context, std::int32_t tasks, rotary_task task, voi
 }
 }
 
-TEST(CThreadsTest, ThePoolOfTheCaller) {
+TEST(CThreadsTest, CallsTheCallersPool) {
   Pool pool;
   rotary_threads threads = rotary_threads_init(3);
   threads.parallel_for = run_on_pool;
@@ -95,7 +95,7 @@ TEST(CThreadsTest, ThePoolOfTheCaller) {
   EXPECT_EQ(asked.threads->parallel_for, run_on_pool);
   EXPECT_EQ(asked.threads->context, &pool);
 
-  // The copy on other threads does not use it; the growth of the other side keeps it.
+  // with_threads replaces it; with_inverse_growth keeps it.
   const rotary_threads two = rotary_threads_init(2);
   rotary_rope* copy = nullptr;
   ROTARY_EXPECT_OK(rotary_rope_with_threads(rope.get(), &two, &copy));
@@ -135,9 +135,9 @@ TEST(CThreadsTest, AThrowingPoolIsAnError) {
     rotary_rope_options options = rotary_rope_options_init();
     options.threads = &threads;
     const CRope rope = make_rope(&options);
-    expect_failed(rotary_rope_rotate(rope.get(), &tensor, nullptr, 1, &positions),
-                  ROTARY_INTERNAL_ERROR,
-                  context != nullptr ? text : "something that is no std::exception was thrown");
+    expect_failed(
+        rotary_rope_rotate(rope.get(), &tensor, nullptr, 1, &positions), ROTARY_INTERNAL_ERROR,
+        context != nullptr ? text : "an exception that is not a std::exception was thrown");
   }
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The engines of the different instruction sets against each other and against the definition of
-// the phase: the same bits, for every number that a type holds.
+// The Highway targets of the CPU engine against each other and against the definition of the phase:
+// the same bits for every value of an element type.
 
 #include <gtest/gtest.h>
 
@@ -18,11 +18,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/phase.h"
 #include "reference/oracle.h"
 #include "reference/rotation.h"
 #include "rope/expect_rotation.h"
 #include "rope/on_every_target.h"
-#include "rope/phase.h"
 #include "rope/placed_tensor.h"
 #include "rotary/rope.h"
 #include "support/half.h"
@@ -35,20 +35,23 @@ using reference::Elements;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
 constexpr Pairing kPairings[] = {Pairing::kInterleaved, Pairing::kHalf};
 
-TEST(CpuTargets, NamesAndErrors) {
+TEST(CpuTargets, RejectsUnknownTarget) {
   EXPECT_THROW(use_cpu_target("Z80"), std::invalid_argument);
+}
+
+TEST(CpuTargets, SelectsEveryTargetByName) {
   const auto targets = cpu_targets();
   for (const std::string_view name : targets) {
     use_cpu_target(name);
     EXPECT_EQ(cpu_target(), name);
-    EXPECT_EQ(cpu_targets(), targets);  // the others are still there
-    EXPECT_EQ(cpu_target(), name);      // and asking changed nothing
+    EXPECT_EQ(cpu_targets(), targets);  // the others are still listed
+    EXPECT_EQ(cpu_target(), name);      // and listing them changed nothing
   }
   use_cpu_target("");
   EXPECT_EQ(cpu_target(), targets.front());
 }
 
-/// Bits of each element, all NaNs being one.
+/// Bits of each element; all NaNs compare equal.
 std::vector<std::uint64_t> comparable(const Elements& memory) {
   std::vector<std::uint64_t> list;
   for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -57,7 +60,7 @@ std::vector<std::uint64_t> comparable(const Elements& memory) {
   return list;
 }
 
-/// Zeros, subnormals, the largest, infinities and NaN among ordinary numbers.
+/// Random values with zeros, subnormals, the largest, infinities and NaN among them.
 void fill_with_specials(Elements& memory, unsigned seed) {
   const bool wide = memory.dtype() == DType::kFloat64;
   const double least = wide                                 ? 0x1p-1074
@@ -86,11 +89,12 @@ void fill_with_specials(Elements& memory, unsigned seed) {
   }
 }
 
-// Every map, pairing and type; heads of every width around those of vectors; real and whole
-// positions. The memory ends where the tensor does: an address sanitizer sees a step too far.
-TEST(CpuTargets, SameBitsOnAll) {
-  const std::vector<double> real = {0.0, -1.25, 131071.3};
-  const std::vector<std::int64_t> whole = {0, -1, (std::int64_t{1} << 31) + 1};
+// Every operation, pairing and element type; head sizes around multiples of the vector size;
+// integer and real positions. The allocation ends with the tensor, so that the address sanitizer
+// finds accesses past it.
+TEST(CpuTargets, SameBitsOnEveryTarget) {
+  const std::vector<double> reals = {0.0, -1.25, 131071.3};
+  const std::vector<std::int64_t> integers = {0, -1, (std::int64_t{1} << 31) + 1};
   for (const std::int64_t pairs : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130}) {
     for (const Pairing pairing : kPairings) {
       for (const Pairing output : kPairings) {
@@ -117,15 +121,15 @@ TEST(CpuTargets, SameBitsOnAll) {
               fill_with_specials(memory, static_cast<unsigned>(bits.size()));
               std::memcpy(exact.data(), memory.data(), exact.size());
             };
-            rope.rotate(x, Positions::ids(whole));
+            rope.rotate(x, Positions::ids(integers));
             note();
-            rope.unrotate(x, Positions::ids(real));
+            rope.unrotate(x, Positions::ids(reals));
             note();
             rope.adjoint(x, Positions::range(39001));
             note();
-            rope.shift(x, Positions::ids(real));
+            rope.shift(x, Positions::ids(reals));
             note();
-            rerotate(x, rope, other, Positions::ids(whole));
+            rerotate(x, rope, other, Positions::ids(integers));
             note();
             if (first.empty()) first = bits;
             ASSERT_EQ(bits, first) << pairs << ' ' << name_of(dtype) << ' ' << name_of(pairing)
@@ -138,8 +142,8 @@ TEST(CpuTargets, SameBitsOnAll) {
   }
 }
 
-TEST(CpuTargets, SameGradientsOnAll) {
-  const std::vector<double> real = {0.0, -1.25, 77.7, 4.0, 5.5};
+TEST(CpuTargets, SameGradientsOnEveryTarget) {
+  const std::vector<double> reals = {0.0, -1.25, 77.7, 4.0, 5.5};
   for (const std::int64_t pairs : {1, 4, 7, 16, 33, 70}) {
     for (const DType dtype : kTypes) {
       for (const Pairing output : kPairings) {
@@ -153,7 +157,7 @@ TEST(CpuTargets, SameGradientsOnAll) {
         std::vector<double> first;
         on_every_target([&](std::string_view) {
           std::vector<double> sums(static_cast<std::size_t>(pairs) + 6);
-          rope.gradient(std::span(&operand, 1), Positions::ids(real),
+          rope.gradient(std::span(&operand, 1), Positions::ids(reals),
                         {.frequencies = std::span(sums).first(static_cast<std::size_t>(pairs)),
                          .positions = TensorView::contiguous(&sums[static_cast<std::size_t>(pairs)],
                                                              DType::kFloat64, {1, 5}),
@@ -166,9 +170,9 @@ TEST(CpuTargets, SameGradientsOnAll) {
   }
 }
 
-/// Phases as they come: positions of any size, whole and real.
+/// Rotates (1, 0) by `positions`, integers or reals, and compares with the phase's cos and sin.
 template <typename T, typename Position>
-void expect_cos_sin_of_the_phase(const std::vector<Position>& positions) {
+void expect_cos_sin_of_phase(const std::vector<Position>& positions) {
   const Frequencies f = make_frequencies({.rotary_dim = 2 * 37, .theta = 5e5});
   const Rope rope(f, {.head_dim = f.rotary_dim(), .pairing = Pairing::kInterleaved});
   const auto tokens = static_cast<std::int64_t>(positions.size());
@@ -189,36 +193,36 @@ void expect_cos_sin_of_the_phase(const std::vector<Position>& positions) {
   }
 }
 
-TEST(CpuTargets, CosAndSinAreThoseOfThePhase) {
-  std::vector<std::int64_t> whole = {
+TEST(CpuTargets, CosAndSinMatchThePhase) {
+  std::vector<std::int64_t> integers = {
       0,         1,         39001,           131071, 1048575, (1 << 24) - 1, -1, -131071,
       1LL << 31, 1LL << 40, (1LL << 31) + 1, 7,      7};
-  std::vector<double> real = {0.0, 0.5, -0.37, 1e-12, 131071.3, -1e9 / 3.0, 1e15, 1e19, 1e300};
+  std::vector<double> reals = {0.0, 0.5, -0.37, 1e-12, 131071.3, -1e9 / 3.0, 1e15, 1e19, 1e300};
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
-    whole.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
-    real.push_back(std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())),
-                              -static_cast<int>(random() % 80)));
+    integers.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
+    reals.push_back(std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())),
+                               -static_cast<int>(random() % 80)));
   }
   on_every_target([&](std::string_view) {
-    expect_cos_sin_of_the_phase<float>(whole);
-    expect_cos_sin_of_the_phase<double>(whole);
-    expect_cos_sin_of_the_phase<float>(real);
-    expect_cos_sin_of_the_phase<double>(real);
+    expect_cos_sin_of_phase<float>(integers);
+    expect_cos_sin_of_phase<double>(integers);
+    expect_cos_sin_of_phase<float>(reals);
+    expect_cos_sin_of_phase<double>(reals);
   });
 }
 
-// Every 16-bit number through the engine and back: as the first of a pair that does not turn.
-TEST(CpuTargets, EveryHalfSurvives) {
-  const Rope still({.pairs = 16, .values = std::vector<double>(16, 0.0)},
-                   {.head_dim = 32, .pairing = Pairing::kHalf});
+// Every 16-bit value, as x of a pair whose frequency is zero, is converted to float and back.
+TEST(CpuTargets, Every16BitValueRoundTrips) {
+  const Rope identity({.pairs = 16, .values = std::vector<double>(16, 0.0)},
+                      {.head_dim = 32, .pairing = Pairing::kHalf});
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     on_every_target([&](std::string_view) {
       std::vector<std::uint16_t> x(2 << 16, 0);  // [4096, 1, 32]
       for (std::size_t i = 0; i < x.size(); ++i) {
         if (i % 32 < 16) x[i] = static_cast<std::uint16_t>(i / 32 * 16 + i % 32);
       }
-      still.rotate(TensorView::contiguous(x.data(), dtype, {4096, 1, 32}), Positions::range());
+      identity.rotate(TensorView::contiguous(x.data(), dtype, {4096, 1, 32}), Positions::range());
       const auto value = [dtype](std::uint16_t bits) {
         return dtype == DType::kFloat16 ? internal::from_float16(bits)
                                         : internal::from_bfloat16(bits);
@@ -237,9 +241,9 @@ TEST(CpuTargets, EveryHalfSurvives) {
   }
 }
 
-// Rounded once: never off by more than half a unit and what float32 left, and as a whole within 1%
-// of rounding the exact result.
-TEST(CpuTargets, HalvesAreRoundedOnce) {
+// Rounded once: each error is at most half an ulp plus that of float32, and the root mean square is
+// within 1 % of rounding the exact result.
+TEST(CpuTargets, Rounds16BitResultsOnce) {
   constexpr Sizes kSizes{.batch = 1, .tokens = 64, .heads = 4, .head_dim = 64};
   const Frequencies f = make_frequencies({.rotary_dim = 64, .theta = 1e4});
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -260,14 +264,14 @@ TEST(CpuTargets, HalvesAreRoundedOnce) {
         const auto got = x.values();
         Elements once(dtype, got.size());
         long double error = 0.0L;
-        long double of_rounding = 0.0L;
+        long double rounding_error = 0.0L;
         for (std::size_t i = 0; i < got.size(); ++i) {
           once.set(i, static_cast<double>(expected[i]));
           const long double rounded = static_cast<long double>(once.get(i)) - expected[i];
           error += (got[i] - expected[i]) * (got[i] - expected[i]);
-          of_rounding += rounded * rounded;
+          rounding_error += rounded * rounded;
         }
-        EXPECT_LE(std::sqrt(error), 1.01L * std::sqrt(of_rounding)) << name_of(dtype);
+        EXPECT_LE(std::sqrt(error), 1.01L * std::sqrt(rounding_error)) << name_of(dtype);
       });
     }
   }

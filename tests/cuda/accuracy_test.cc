@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What rope.h promises in numbers, on the GPU: cos and sin however far the token, and no more error
-// in a prefill than rounding the result once makes. Long double holds the angles of positions up to
-// 2^31 to 1e-10.
+// The accuracy that rope.h promises, on the GPU: cos and sin at large positions, and a prefill
+// whose error is that of rounding the result once. Long double angles are accurate to 1e-10 at
+// positions up to 2^31.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@
 namespace rotary {
 namespace {
 
-/// Positions of every size up to 2^31.
+/// Positions of every magnitude up to 2^31.
 std::vector<std::int64_t> far_positions() {
   std::vector<std::int64_t> positions = {
       0, 1, 39001, 131071, 1048575, (1 << 24) - 1, 1'000'000'000};
@@ -50,23 +50,24 @@ TEST(CudaAccuracy, CosAndSinOfFarPositions) {
     rope.rotate(TensorView::contiguous(x.data(), DType::kFloat32, {tokens, 1, 2 * kPairs}, kGpu),
                 DevicePositions(Positions::ids(positions)));
     const std::vector<float> got = x.values();
-    long double most = 0.0L;
+    long double max_error = 0.0L;
     for (std::size_t t = 0; t < positions.size(); ++t) {
       const auto at = static_cast<long double>(positions[t]);
       for (std::int64_t i = 0; i < kPairs; ++i) {
         const auto z = reference::multiplier(f, reference::Map::kRotate, i, &at);
-        const std::size_t place = 2 * (t * kPairs + static_cast<std::size_t>(i));
-        most = std::max({most, std::fabs(static_cast<long double>(got[place]) - z.real()),
-                         std::fabs(static_cast<long double>(got[place + 1]) - z.imag())});
+        const std::size_t index = 2 * (t * kPairs + static_cast<std::size_t>(i));
+        max_error = std::max({max_error, std::fabs(static_cast<long double>(got[index]) - z.real()),
+                              std::fabs(static_cast<long double>(got[index + 1]) - z.imag())});
       }
     }
-    EXPECT_LT(static_cast<double>(most), 1e-7) << theta;
-    RecordProperty(theta == 1e4 ? "most_off_theta_1e4" : "most_off_theta_5e5",
-                   std::to_string(static_cast<double>(most) * 1e9) + "e-9");
+    EXPECT_LT(static_cast<double>(max_error), 1e-7) << theta;
+    RecordProperty(theta == 1e4 ? "max_error_theta_1e4" : "max_error_theta_5e5",
+                   std::to_string(static_cast<double>(max_error) * 1e9) + "e-9");
   }
 }
 
-/// Squares of the errors of a token's heads, and of rounding them once, relative to the exact ones.
+/// Sums of squared errors: of the result, of the exact result rounded once; and of the exact
+/// values.
 struct Errors {
   long double result = 0.0L;
   long double rounding = 0.0L;
@@ -81,7 +82,7 @@ struct Errors {
   }
 };
 
-// 131,072 tokens of 32 heads in bfloat16, of which 64 are looked at.
+// 131,072 tokens of 32 heads in bfloat16, of which 64 are checked.
 TEST(CudaAccuracy, PrefillIsRoundedOnce) {
   constexpr std::int64_t kTokens = 131072;
   constexpr std::int64_t kHeads = 32;

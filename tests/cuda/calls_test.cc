@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Every kind of call on the GPU, in every type, with several tensors, with positions in every form:
-// the bits of the CPU, canaries included.
+// Every kind of call on the GPU, in every type, with several tensors and positions of every kind:
+// bit-identical to the CPU, canaries included.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/on_both.h"
+#include "cuda/against_cpu.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -25,30 +25,30 @@ constexpr Pairing kPairings[] = {Pairing::kInterleaved, Pairing::kHalf};
 constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kTokens = 6;
 
-/// A recipe, and how far the GPU may be from the CPU: where frequencies grow, by the last
-/// place of exp, in units of numbers up to 8.
-struct Turning {
+/// Frequencies, and the tolerance between GPU and CPU in ulps: with growth, exp may differ in its
+/// last place, for values up to 8.
+struct Recipe {
   std::string name;
   Frequencies f;
-  double units;
+  double ulps;
 };
 
-Turning turning(std::string name, const Scaling& scaling, const AxisMap& axes, double units) {
+Recipe recipe(std::string name, const Scaling& scaling, const AxisMap& axes, double ulps) {
   return {std::move(name),
           make_frequencies({.rotary_dim = 48, .theta = 1e4, .scaling = scaling, .axes = axes}),
-          units};
+          ulps};
 }
 
-std::vector<Turning> turnings() {
+std::vector<Recipe> recipes() {
   const Yarn yarn{.factor = 4, .original_context = 64};
   Mixed matrix{.axes = 2, .frequencies = {}};
   for (int i = 0; i < 48; ++i) matrix.frequencies.push_back(0.9 - 0.037 * i);
-  return {turning("plain", Plain{}, OneAxis{}, 0.0), turning("YaRN", yarn, OneAxis{}, 0.0),
-          turning("M-RoPE", yarn, Mrope{{8, 8, 8}}, 0.0), turning("mixed", Plain{}, matrix, 0.0),
-          turning("xPos", Xpos{.origin = 30.0}, OneAxis{}, 8.0)};
+  return {recipe("plain", Plain{}, OneAxis{}, 0.0), recipe("YaRN", yarn, OneAxis{}, 0.0),
+          recipe("M-RoPE", yarn, Mrope{{8, 8, 8}}, 0.0), recipe("mixed", Plain{}, matrix, 0.0),
+          recipe("xPos", Xpos{.origin = 30.0}, OneAxis{}, 8.0)};
 }
 
-/// A slice that packs fit into, or one that none does.
+/// A rotary slice that can be vectorised, or an unaligned one.
 HeadLayout head(Pairing pairing, Pairing output, bool odd) {
   return {.head_dim = odd ? 51 : 64,
           .rotary_offset = odd ? 3 : 0,
@@ -65,11 +65,11 @@ std::unique_ptr<PlacedTensor> tensor(Layout layout, DType dtype, const Sizes& si
   return std::make_unique<PlacedTensor>(layout, dtype, sizes, seed, misaligned);
 }
 
-struct Maps {
+struct NamedOp {
   const char* name;
   std::function<void(const Rope&, const Operands&, const Positions&)> run;
 };
-std::vector<Maps> maps() {
+std::vector<NamedOp> ops() {
   return {
       {"rotate", [](const Rope& r, const Operands& x, const Positions& p) { r.rotate(x, p); }},
       {"unrotate", [](const Rope& r, const Operands& x, const Positions& p) { r.unrotate(x, p); }},
@@ -83,34 +83,34 @@ std::vector<Maps> maps() {
        }}};
 }
 
-/// q in place and k from one memory to another, both of one type.
-testing::AssertionResult q_and_k(const Maps& map, const Rope& rope, DType dtype, bool odd,
-                                 const Positions& positions, double units) {
+/// q in place and k out of place, both of one type.
+testing::AssertionResult q_and_k_match_cpu(const NamedOp& op, const Rope& rope, DType dtype,
+                                           bool odd, const Positions& positions, double ulps) {
   const HeadLayout& layout = rope.layout();
   Tensors tensors;
   tensors.push_back(tensor(Layout::kContiguous, dtype, sizes(5, layout), 1, odd ? 1 : 0));
   tensors.push_back(tensor(Layout::kPackedQkv, dtype, sizes(2, layout), 2, odd ? 3 : 0));
   tensors.push_back(tensor(Layout::kHeadsFirst, dtype, sizes(2, layout), 3, 0));
-  return same_on_both(
+  return matches_cpu(
       tensors, positions,
-      [&](const Views& x, const Positions& at) { map.run(rope, {x[0], {x[1], x[2]}}, at); }, units);
+      [&](const Views& x, const Positions& at) { op.run(rope, {x[0], {x[1], x[2]}}, at); }, ulps);
 }
 
 class CudaCalls : public testing::TestWithParam<DType> {};
 
-TEST_P(CudaCalls, EveryMapRecipeAndPairing) {
+TEST_P(CudaCalls, EveryOpRecipeAndPairing) {
   const std::vector<std::int64_t> far = {7, -3, 131071, 0, 39001, 77};
   const std::vector<std::int64_t> near = {7, -3, 511, 0, 390, 77};
-  for (const Turning& t : turnings()) {
-    const Positions positions = Positions::ids(t.units > 0.0 ? near : far).on_all_axes();
+  for (const Recipe& t : recipes()) {
+    const Positions positions = Positions::ids(t.ulps > 0.0 ? near : far).on_all_axes();
     for (const Pairing pairing : kPairings) {
       for (const Pairing output : kPairings) {
         for (const bool odd : {false, true}) {
           for (const Precision precision : {Precision::kExact, Precision::kReference}) {
             const Rope rope(t.f, head(pairing, output, odd), {.precision = precision});
-            for (const Maps& map : maps()) {
-              ASSERT_TRUE(q_and_k(map, rope, GetParam(), odd, positions, t.units))
-                  << t.name << ' ' << map.name << ' ' << name_of(pairing) << "->" << name_of(output)
+            for (const NamedOp& op : ops()) {
+              ASSERT_TRUE(q_and_k_match_cpu(op, rope, GetParam(), odd, positions, t.ulps))
+                  << t.name << ' ' << op.name << ' ' << name_of(pairing) << "->" << name_of(output)
                   << (odd ? " odd" : "") << (precision == Precision::kExact ? "" : " reference");
             }
           }
@@ -120,7 +120,7 @@ TEST_P(CudaCalls, EveryMapRecipeAndPairing) {
   }
 }
 
-// Rows, packed sequences and distances: int32 and int64, with and without gaps.
+// Starts per batch row, packed sequences and distances: int32 and int64, contiguous and strided.
 TEST_P(CudaCalls, PositionsInEveryForm) {
   const std::vector<std::int64_t> rows = {5, -77};
   const std::vector<std::int32_t> short_rows = {5, 9, -77, 9};
@@ -156,15 +156,16 @@ TEST_P(CudaCalls, PositionsInEveryForm) {
                                       Positions::ids(std::span<const float>(real32)),
                                       Positions::ids(std::span<const double>(real64)),
                                       Positions::ids(back)};
-  const Rope rope(turnings()[1].f, head(Pairing::kHalf, Pairing::kHalf, false));
+  const Rope rope(recipes()[1].f, head(Pairing::kHalf, Pairing::kHalf, false));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const Maps& map : maps()) {
-      ASSERT_TRUE(q_and_k(map, rope, GetParam(), false, all[i], 0.0)) << i << ' ' << map.name;
+    for (const NamedOp& op : ops()) {
+      ASSERT_TRUE(q_and_k_match_cpu(op, rope, GetParam(), false, all[i], 0.0))
+          << i << ' ' << op.name;
     }
   }
 }
 
-// Tokens beyond the last boundary go on counting in the last sequence, on the GPU alone.
+// Tokens beyond the last boundary continue the last sequence; GPU only.
 TEST_P(CudaCalls, TokensBeyondTheBoundaries) {
   const DeviceList<std::int64_t> boundaries({0, 1, 3});
   const DeviceList<std::int64_t> first({10, 20});
@@ -172,7 +173,7 @@ TEST_P(CudaCalls, TokensBeyondTheBoundaries) {
     return ConstTensorView::contiguous(x.data(), DType::kInt64, {size}, kGpu);
   };
   const std::vector<std::int64_t> ids = {10, 20, 21, 22, 23, 24};
-  const Rope rope(turnings()[0].f, head(Pairing::kHalf, Pairing::kHalf, false));
+  const Rope rope(recipes()[0].f, head(Pairing::kHalf, Pairing::kHalf, false));
   const PlacedTensor x(Layout::kContiguous, GetParam(), sizes(3, rope.layout()), 1, 0);
   const DeviceTensor got(x);
   rope.rotate(got.view(), Positions::packed(list(boundaries, 3), list(first, 2)));
@@ -180,46 +181,47 @@ TEST_P(CudaCalls, TokensBeyondTheBoundaries) {
   EXPECT_TRUE(got.downloaded() == x.memory());
 }
 
-// As many tensors as there may be, of all types, some in place and some not, some without heads.
+// The maximum number of operands, of all types, some in place and some not, some without heads.
 TEST_P(CudaCalls, SixteenOperands) {
   for (const bool odd : {false, true}) {
     for (const Pairing output : kPairings) {
-      const Rope rope(turnings()[1].f, head(Pairing::kInterleaved, output, odd));
+      const Rope rope(recipes()[1].f, head(Pairing::kInterleaved, output, odd));
       Tensors tensors;
       for (unsigned i = 0; i < 2 * kMaxOperands; ++i) {
         const DType dtype = i % 8 < 4 ? kTypes[i / 2 % 4] : GetParam();
         const auto layout = i % 4 < 2 ? Layout::kContiguous : Layout::kHeadwiseQkv;
         tensors.push_back(tensor(layout, dtype, sizes(i / 2 % 4, rope.layout()), i, odd ? 1 : 0));
       }
-      for (const Maps& map : maps()) {
-        ASSERT_TRUE(same_on_both(tensors, Positions::range(131069),
-                                 [&](const Views& x, const Positions& at) {
-                                   std::vector<Operand> list;
-                                   for (std::size_t i = 0; i < x.size(); i += 2) {
-                                     list.push_back(i % 3 == 0 ? Operand(x[i])
-                                                               : Operand(x[i], x[i + 1]));
-                                   }
-                                   map.run(rope, std::span<const Operand>(list), at);
-                                 }))
-            << map.name;
+      for (const NamedOp& op : ops()) {
+        ASSERT_TRUE(matches_cpu(tensors, Positions::range(131069),
+                                [&](const Views& x, const Positions& at) {
+                                  std::vector<Operand> list;
+                                  for (std::size_t i = 0; i < x.size(); i += 2) {
+                                    list.push_back(i % 3 == 0 ? Operand(x[i])
+                                                              : Operand(x[i], x[i + 1]));
+                                  }
+                                  op.run(rope, std::span<const Operand>(list), at);
+                                }))
+            << op.name;
       }
     }
   }
 }
 
-// A cache is one of the CPU: on the GPU angles are made, with the same bits.
-TEST_P(CudaCalls, ACacheChangesNothing) {
+// The cos/sin cache is the CPU's; the GPU computes the angles, with the same bits.
+TEST_P(CudaCalls, CacheChangesNothing) {
   const HeadLayout layout = head(Pairing::kHalf, Pairing::kHalf, false);
-  const Rope rope(turnings()[1].f, layout,
+  const Rope rope(recipes()[1].f, layout,
                   {.cache = {.policy = CachePolicy::kAll, .positions = 64}});
-  for (const Maps& map : maps()) {
-    ASSERT_TRUE(q_and_k(map, rope, GetParam(), false, Positions::range(61), 0.0)) << map.name;
+  for (const NamedOp& op : ops()) {
+    ASSERT_TRUE(q_and_k_match_cpu(op, rope, GetParam(), false, Positions::range(61), 0.0))
+        << op.name;
   }
 }
 
-// Nothing is read before the first byte of a view or behind the last, as compute-sanitizer sees:
-// memory on the device ends where the view does.
-TEST_P(CudaCalls, MemoryThatEndsWithTheView) {
+// No access outside the bytes of a view. compute-sanitizer sees it: the allocation ends with the
+// view.
+TEST_P(CudaCalls, NoAccessOutsideTheView) {
   for (const std::int64_t pairs : {1, 3, 4, 7, 8, 16, 33, 64, 128, 150}) {
     for (const Pairing pairing : kPairings) {
       for (const std::int64_t rest : {0, 1, 8}) {

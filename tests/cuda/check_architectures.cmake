@@ -1,4 +1,5 @@
-# Run by ctest as `cmake -P check_architectures.cmake`: which builds may let launches overlap.
+# Run by ctest as `cmake -P check_architectures.cmake`: for which architectures launches may
+# overlap.
 include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/RotaryArchitectures.cmake")
 
 function(expect wanted)
@@ -8,7 +9,7 @@ function(expect wanted)
   endif()
 endfunction()
 
-expect(ON 80-virtual 90)                     # what is built where nothing is named
+expect(ON 80-virtual 90)                     # the default
 expect(ON 80-real 89-real 90 100-real 120)   # the preset `release`
 expect(ON 90)
 expect(ON 90-real)
@@ -20,9 +21,9 @@ expect(ON native)
 expect(ON all)
 expect(ON all-major)
 
-expect(OFF 80-virtual 90-real)               # 10.0 takes the PTX of 8.0
+expect(OFF 80-virtual 90-real)               # 10.0 runs the PTX of 8.0
 expect(OFF 80-virtual 90a)                   # as above
-expect(OFF 80-virtual 100)                   # 9.0 takes the PTX of 8.0
+expect(OFF 80-virtual 100)                   # 9.0 runs the PTX of 8.0
 expect(OFF 80)
 expect(OFF 75 86)
 expect(OFF OFF)

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory of the GPU for tests: tensors, views and positions of the host as they are, on the device.
+// Device memory for tests: copies of the host's tensors, views and positions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,8 +28,8 @@ inline void check_cuda(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-/// Bytes on the device, aligned to 256. Copies wait for all work on the default stream and on
-/// streams that wait for it.
+/// Bytes on the device, aligned to 256. Copies synchronise with the default stream and with
+/// blocking streams.
 class DeviceMemory {
  public:
   explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {
@@ -60,7 +60,7 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-/// A list on the device.
+/// An array on the device.
 template <typename T>
 class DeviceList {
  public:
@@ -80,7 +80,7 @@ class DeviceList {
   DeviceMemory memory_;
 };
 
-/// All memory of a tensor, canaries included: as aligned as on the host, modulo 16 bytes.
+/// The memory of a tensor, canaries included, with the host's alignment modulo 16 bytes.
 class DeviceTensor {
  public:
   explicit DeviceTensor(const PlacedTensor& host)
@@ -108,7 +108,7 @@ class DeviceTensor {
   TensorView view_;
 };
 
-/// What a view of host memory shows, on the device: from the first byte to the last, no more.
+/// The bytes spanned by a host view, on the device: exactly from the first to the last.
 class DeviceView {
  public:
   explicit DeviceView(const ConstTensorView& host)
@@ -130,14 +130,14 @@ class DeviceView {
             view_.strides,
             view_.device};
   }
-  /// Into the host's view, whose memory between elements must be that which was uploaded.
+  /// Copies back into the host's view; bytes between elements must be as uploaded.
   void download(const TensorView& host) const {
     const auto size = static_cast<std::int64_t>(size_of(host.dtype));
     memory_.download(static_cast<std::byte*>(host.data) + low_ * size, memory_.size());
   }
 
  private:
-  /// The least (sign -1) or greatest offset of an element.
+  /// The smallest (sign -1) or largest (sign 1) offset of an element.
   static std::int64_t edge(const ConstTensorView& view, std::int64_t sign) {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
@@ -156,29 +156,29 @@ class DeviceView {
   ConstTensorView view_;
 };
 
-/// Positions of the host with their numbers on the device. A range without memory stays one.
+/// Host positions with their arrays on the device. A range without arrays is unchanged.
 class DevicePositions {
  public:
   explicit DevicePositions(const Positions& host) : positions_(moved(host)) {
     if (host.same_on_all_axes()) positions_ = positions_.on_all_axes();
   }
   const Positions& positions() const { return positions_; }
-  operator const Positions&() const { return positions_; }  // NOLINT: stands for them in calls
+  operator const Positions&() const { return positions_; }  // NOLINT: implicit in calls
 
  private:
   Positions moved(const Positions& host) {
-    const bool counts = host.step() == 1;
+    const bool steps = host.step() == 1;
     switch (host.kind()) {
       case Positions::Kind::kRange:
         if (host.batch() < 0) return host;
-        return counts ? Positions::range(on_device(host.first()))
-                      : Positions::at(on_device(host.first()));
+        return steps ? Positions::range(on_device(host.first()))
+                     : Positions::at(on_device(host.first()));
       case Positions::Kind::kPacked: {
         const ConstTensorView boundaries = on_device(host.boundaries());
         if (host.first().data == nullptr) return Positions::packed(boundaries);
         const ConstTensorView first = on_device(host.first());
-        return counts ? Positions::packed(boundaries, first)
-                      : Positions::packed_at(boundaries, first);
+        return steps ? Positions::packed(boundaries, first)
+                     : Positions::packed_at(boundaries, first);
       }
       case Positions::Kind::kIds:
         break;
@@ -200,7 +200,7 @@ class DevicePositions {
   Positions positions_;
 };
 
-/// A stream of its own.
+/// A non-blocking stream.
 class DeviceStream {
  public:
   DeviceStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// One of each kind of call, on tensors and positions that lie on the device.
+// One call of each kind, on device tensors and positions.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace rotary {
 
-/// q and k of a step with everything that calls need beside them. All of it can be reset and
-/// compared.
-class Desk {
+/// Device tensors of a decoding step: q and k, and every other argument of the calls. All of it can
+/// be reset and compared.
+class CallFixture {
  public:
   static constexpr std::int64_t kBatch = 3;
   static constexpr std::int64_t kTokens = 4;
   static constexpr std::int64_t kPairs = 32;
 
-  explicit Desk(DType dtype = DType::kBFloat16)
+  explicit CallFixture(DType dtype = DType::kBFloat16)
       : rope(frequencies(OneAxis{}), layout()),
         ids({5, 1000, -3, 131071, 77, 0, 39001, 12, 13, 14, 1 << 20, 2}),
         real({0.5, -3.25, 100.0, 7.0}),
@@ -38,9 +38,9 @@ class Desk {
     add(DType::kFloat8E4M3, 6, layout().head_dim);
     add(DType::kFloat32, 1, kPairs);   // cos
     add(DType::kFloat32, 1, kPairs);   // sin
-    add(DType::kFloat64, 1, kPairs);   // gradients, the first elements of it
+    add(DType::kFloat64, 1, kPairs);   // gradients, in its first elements
     add(DType::kFloat32, 3, 2 * 600);  // a head of 600 pairs
-    add(DType::kFloat32, 2, 64 + 3);   // heads that no packs fit
+    add(DType::kFloat32, 2, 64 + 3);   // heads that are not 16-byte aligned
   }
 
   static HeadLayout layout(Pairing output = Pairing::kHalf) {
@@ -84,7 +84,7 @@ class Desk {
   DeviceList<std::int64_t> ids;  // [batch, tokens]
   DeviceList<double> real;       // [tokens]
   DeviceList<std::int64_t> boundaries;
-  DeviceList<std::int64_t> first;  // [batch], or of each sequence
+  DeviceList<std::int64_t> first;  // [batch] or [sequences]
   DeviceList<float> scale;
   DeviceMemory workspace;
 
@@ -99,87 +99,87 @@ class Desk {
 
 struct NamedCall {
   std::string name;
-  std::function<void(const Desk&, const Stream&)> run;
+  std::function<void(const CallFixture&, const Stream&)> run;
 };
 
 inline std::vector<NamedCall> calls_of_rope() {
   return {
       {"rotate q and k",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.rotate({d.view(0), d.view(1)}, d.at_ids(), s);
        }},
       {"rotate q and k out of place",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.rotate({{d.view(0), d.view(2)}, {d.view(1), d.view(3)}}, d.at_ids(), s);
        }},
-      {"unrotate by row",
-       [](const Desk& d, const Stream& s) {
+      {"unrotate with a start per batch row",
+       [](const CallFixture& d, const Stream& s) {
          d.rope.unrotate({d.view(0), d.view(1)}, Positions::range(d.list(d.first, 3)), s);
        }},
       {"adjoint packed",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.adjoint(d.view(0), Positions::packed(d.list(d.boundaries, 4), d.list(d.first, 3)),
                         s);
        }},
       {"shift",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.shift(d.view(1), Positions::at(d.list(d.first, 3)), s);
        }},
       {"rerotate",
-       [](const Desk& d, const Stream& s) {
-         const Rope to(Desk::frequencies(OneAxis{}, Linear{.factor = 3}),
-                       Desk::layout(Pairing::kInterleaved));
+       [](const CallFixture& d, const Stream& s) {
+         const Rope to(CallFixture::frequencies(OneAxis{}, Linear{.factor = 3}),
+                       CallFixture::layout(Pairing::kInterleaved));
          rerotate(d.view(1), d.rope, to, d.at_ids(), s);
        }},
-      {"many types",
-       [](const Desk& d, const Stream& s) {
+      {"mixed types",
+       [](const CallFixture& d, const Stream& s) {
          d.rope.rotate({d.view(0), {d.view(1), d.view(3)}, {d.view(2), d.view(4), d.scale.data()}},
                        d.at_ids(), s);
        }},
       {"gradient",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.gradient({{d.view(0), d.view(2), d.view(2)}, {d.view(1), d.view(3)}}, d.at_ids(),
                          d.gradients(), s);
        }},
-      {"cos and sin",
-       [](const Desk& d, const Stream& s) { d.rope.cos_sin(d.rows(5), d.rows(6), d.at_ids(), s); }},
+      {"cos and sin", [](const CallFixture& d,
+                         const Stream& s) { d.rope.cos_sin(d.rows(5), d.rows(6), d.at_ids(), s); }},
   };
 }
 
 inline std::vector<NamedCall> other_calls() {
   return {
       {"real positions",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          d.rope.rotate(d.view(0),
                        Positions::ids(ConstTensorView::contiguous(d.real.data(), DType::kFloat64,
-                                                                  {Desk::kTokens}, kGpu)),
+                                                                  {CallFixture::kTokens}, kGpu)),
                        s);
        }},
       {"reference precision",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          Rope(d.rope.frequencies(), d.rope.layout(), {.precision = Precision::kReference})
              .rotate(d.view(0), d.at_ids(), s);
        }},
       {"growth",
-       [](const Desk& d, const Stream& s) {
-         Rope(Desk::frequencies(OneAxis{}, Xpos{.scale_base = 1e6}), d.rope.layout())
+       [](const CallFixture& d, const Stream& s) {
+         Rope(CallFixture::frequencies(OneAxis{}, Xpos{.scale_base = 1e6}), d.rope.layout())
              .rotate(d.view(0), d.at_ids(), s);
        }},
       {"three axes",
-       [](const Desk& d, const Stream& s) {
-         Rope(Desk::frequencies(Mrope{{16, 8, 8}}), d.rope.layout())
+       [](const CallFixture& d, const Stream& s) {
+         Rope(CallFixture::frequencies(Mrope{{16, 8, 8}}), d.rope.layout())
              .rotate({d.view(0), d.view(1)}, d.at_ids().on_all_axes(), s);
        }},
-      {"many pairs, two pairings in place",
-       [](const Desk& d, const Stream& s) {
+      {"many pairs, change of pairing in place",
+       [](const CallFixture& d, const Stream& s) {
          const Rope rope(make_frequencies({.rotary_dim = 1200, .theta = 1e4}),
                          {.head_dim = 1200,
                           .pairing = Pairing::kHalf,
                           .output_pairing = Pairing::kInterleaved});
          rope.rotate(d.view(8), d.at_ids(), s);
        }},
-      {"no packs",
-       [](const Desk& d, const Stream& s) {
+      {"unaligned",
+       [](const CallFixture& d, const Stream& s) {
          const Rope rope(d.rope.frequencies(), {.head_dim = 67,
                                                 .rotary_offset = 1,
                                                 .pairing = Pairing::kHalf,
@@ -187,7 +187,7 @@ inline std::vector<NamedCall> other_calls() {
          rope.rotate(d.view(9), d.at_ids(), s);
        }},
       {"table",
-       [](const Desk& d, const Stream& s) {
+       [](const CallFixture& d, const Stream& s) {
          const TableRope rope({d.rows(5), d.rows(6)}, d.rope.layout(), TableWidth::kPairs);
          rope.rotate({d.view(0), d.view(1)}, s);
          rope.adjoint({d.view(2), d.view(3)}, Positions::range(d.list(d.first, 3)), s);

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Results in 8 bits: the rotation in float32 as the CPU makes it, times the scale, rounded once to
-// the nearest number of reference/float8.h, in every layout, with nothing else written.
+// 8-bit output: the CPU's float32 rotation, times the scale, rounded once as reference/float8.h
+// does, in every layout, with nothing else written.
 
 #include "reference/float8.h"
 
@@ -34,8 +34,8 @@ constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kTokens = 6;
 constexpr std::int64_t kHeads = 3;
 
-using Map = std::function<void(const Rope&, const Operand&, const Positions&)>;
-std::vector<Map> maps() {
+using Op = std::function<void(const Rope&, const Operand&, const Positions&)>;
+std::vector<Op> ops() {
   return {[](const Rope& r, const Operand& x, const Positions& p) { r.rotate(x, p); },
           [](const Rope& r, const Operand& x, const Positions& p) { r.unrotate(x, p); },
           [](const Rope& r, const Operand& x, const Positions& p) { r.adjoint(x, p); },
@@ -47,25 +47,25 @@ std::vector<Map> maps() {
           }};
 }
 
-/// What 8-bit results must be: [batch, tokens, heads, head_dim].
-std::vector<std::uint8_t> expected(const Rope& rope, const Map& map, const PlacedTensor& x,
+/// Expected 8-bit output: [batch, tokens, heads, head_dim].
+std::vector<std::uint8_t> expected(const Rope& rope, const Op& op, const PlacedTensor& x,
                                    const Positions& positions, DType dtype, float scale) {
   PlacedTensor exact(Layout::kContiguous, DType::kFloat32, x.sizes(), 0);
   exact.assign(x);
-  map(rope, exact.view(), positions);
+  op(rope, exact.view(), positions);
   std::vector<std::uint8_t> bits;
-  for (const std::size_t place : exact.places()) {
+  for (const std::size_t place : exact.indices()) {
     bits.push_back(
         reference::to_float8(dtype, static_cast<float>(exact.memory().get(place)) * scale));
   }
   return bits;
 }
 
-/// Whether the bits are those expected, any NaN being one, and nothing between them was written.
-testing::AssertionResult holds(const DeviceTensor& device, const PlacedTensor& before,
-                               const std::vector<std::uint8_t>& wanted) {
+/// Whether the output has the expected bits (all NaNs are equal), and nothing else was written.
+testing::AssertionResult matches(const DeviceTensor& device, const PlacedTensor& before,
+                                 const std::vector<std::uint8_t>& wanted) {
   reference::Elements got = device.downloaded();
-  const auto places = before.places();
+  const auto places = before.indices();
   const DType dtype = got.dtype();
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto bits = static_cast<std::uint8_t>(got.bits(places[i]));
@@ -97,7 +97,7 @@ Rope make_rope(std::int64_t pairs, Pairing pairing, Pairing output, bool odd) {
 using Param = std::tuple<DType, DType>;  // in, out
 class CudaFloat8 : public testing::TestWithParam<Param> {};
 
-TEST_P(CudaFloat8, EveryLayoutAndMap) {
+TEST_P(CudaFloat8, EveryLayoutAndOp) {
   const auto [in_type, out_type] = GetParam();
   const std::vector<std::int64_t> ids = {7, -3, 131071, 0, 39001, 77};
   const Positions positions = Positions::ids(ids);
@@ -109,24 +109,24 @@ TEST_P(CudaFloat8, EveryLayoutAndMap) {
         for (const Pairing output : kPairings) {
           const Rope rope = make_rope(pairs, pairing, output, pairs == 6);
           const Sizes sizes{kBatch, kTokens, kHeads, rope.layout().head_dim};
-          unsigned turn = 0;
+          unsigned index = 0;
           for (const Layout layout : kLayouts) {
-            ++turn;
-            const PlacedTensor x(kLayouts[turn % 3], in_type, sizes, 1, turn % 2);
-            const PlacedTensor out(layout, out_type, sizes, 2, turn % 3);
+            ++index;
+            const PlacedTensor x(kLayouts[index % 3], in_type, sizes, 1, index % 2);
+            const PlacedTensor out(layout, out_type, sizes, 2, index % 3);
             const DeviceTensor x_device(x);
-            int number = 0;
-            for (const Map& map : maps()) {
+            int op_index = 0;
+            for (const Op& op : ops()) {
               const DeviceTensor out_device(out);
-              map(rope,
-                  {x_device.view(), out_device.view(),
-                   scale == 1.0f ? nullptr : device_scale.data()},
-                  at);
+              op(rope,
+                 {x_device.view(), out_device.view(),
+                  scale == 1.0f ? nullptr : device_scale.data()},
+                 at);
               ASSERT_TRUE(
-                  holds(out_device, out, expected(rope, map, x, positions, out_type, scale)))
+                  matches(out_device, out, expected(rope, op, x, positions, out_type, scale)))
                   << name_of(layout) << ' ' << name_of(pairing) << "->" << name_of(output) << ' '
-                  << pairs << " pairs, scale " << scale << ", map " << number;
-              ++number;
+                  << pairs << " pairs, scale " << scale << ", op " << op_index;
+              ++op_index;
             }
             ASSERT_TRUE(x_device.untouched());
           }
@@ -136,30 +136,30 @@ TEST_P(CudaFloat8, EveryLayoutAndMap) {
   }
 }
 
-// Ties, subnormal numbers, what is larger than the largest, infinity and NaN: a pair that does not
-// turn, and the rest of the head.
-TEST_P(CudaFloat8, RoundsToTheNearest) {
+// Ties, subnormals, overflow, infinity and NaN: in a pair with frequency 0, and in pass-through
+// elements.
+TEST_P(CudaFloat8, RoundsToNearestEven) {
   const auto [in_type, out_type] = GetParam();
-  std::vector<double> numbers;
-  for (int bits = 0; bits < 255; ++bits) {  // each number, the middle to the next, and beside it
+  std::vector<double> values;
+  for (int bits = 0; bits < 255; ++bits) {  // each value, the midpoint to the next, and beside it
     const double x = reference::from_float8(out_type, static_cast<std::uint8_t>(bits));
     const double y = reference::from_float8(out_type, static_cast<std::uint8_t>(bits + 1));
     for (const double z : {x, 0.5 * (x + y), (0.5 + 0x1p-6) * x + (0.5 - 0x1p-6) * y}) {
-      if (std::isfinite(z)) numbers.push_back(z);
+      if (std::isfinite(z)) values.push_back(z);
     }
   }
   for (const double z : {449.0, 464.0, 480.0, 57345.0, 61440.0, 65504.0, 1e-9, -0.0,
                          std::numeric_limits<double>::infinity(), std::nan("")}) {
-    numbers.push_back(z);
-    numbers.push_back(-z);
+    values.push_back(z);
+    values.push_back(-z);
   }
-  const auto count = static_cast<std::int64_t>(numbers.size());
+  const auto count = static_cast<std::int64_t>(values.size());
   for (const std::int64_t head_dim : {8, 9}) {
     const Sizes sizes{1, 1, (count + head_dim - 1) / head_dim, head_dim};
     PlacedTensor x(Layout::kContiguous, in_type, sizes, 1, 0);
     reference::Elements memory = x.snapshot();
-    const auto places = x.places();
-    for (std::size_t i = 0; i < numbers.size(); ++i) memory.set(places[i], numbers[i]);
+    const auto places = x.indices();
+    for (std::size_t i = 0; i < values.size(); ++i) memory.set(places[i], values[i]);
     x.restore(memory);
     const Rope still({.pairs = 2, .values = {0.0, 0.0}},
                      {.head_dim = head_dim, .pairing = Pairing::kHalf});
@@ -168,12 +168,12 @@ TEST_P(CudaFloat8, RoundsToTheNearest) {
     const DeviceTensor out_device(out);
     still.rotate(Operand(x_device.view(), out_device.view()), Positions::range());
     EXPECT_TRUE(
-        holds(out_device, out, expected(still, maps()[0], x, Positions::range(), out_type, 1.0f)));
+        matches(out_device, out, expected(still, ops()[0], x, Positions::range(), out_type, 1.0f)));
   }
 }
 
-// Beside tensors of other types, by a table, and with overlapping launches.
-TEST_P(CudaFloat8, BesideOthersAndByTable) {
+// With operands of other types, with a table, and with overlapping launches.
+TEST_P(CudaFloat8, MixedOperandsAndTables) {
   const auto [in_type, out_type] = GetParam();
   const Rope rope = make_rope(64, Pairing::kHalf, Pairing::kHalf, false);
   const Sizes sizes{kBatch, kTokens, kHeads, 128};
@@ -186,21 +186,21 @@ TEST_P(CudaFloat8, BesideOthersAndByTable) {
   const DeviceList<float> scale({3.0f});
   rope.rotate({k_device.view(), {x_device.view(), out_device.view(), scale.data()}},
               Positions::range(9), {.handle = nullptr, .overlap = true});
-  const auto wanted = expected(rope, maps()[0], x, Positions::range(9), out_type, 3.0f);
-  EXPECT_TRUE(holds(out_device, out, wanted));
+  const auto wanted = expected(rope, ops()[0], x, Positions::range(9), out_type, 3.0f);
+  EXPECT_TRUE(matches(out_device, out, wanted));
   rope.rotate(k.view(), Positions::range(9));
   EXPECT_TRUE(k_device.downloaded() == k.memory());
 
   const DeviceMemory table(2 * kTokens * 64 * sizeof(float));
-  const auto half = [&](std::size_t number) {
-    return TensorView::contiguous(table.data(number * kTokens * 64 * sizeof(float)),
-                                  DType::kFloat32, {kTokens, 64}, kGpu);
+  const auto half = [&](std::size_t index) {
+    return TensorView::contiguous(table.data(index * kTokens * 64 * sizeof(float)), DType::kFloat32,
+                                  {kTokens, 64}, kGpu);
   };
   rope.cos_sin(half(0), half(1), Positions::range(9));
   out_device.reset();
   TableRope({half(0), half(1)}, rope.layout(), TableWidth::kPairs)
       .rotate(Operand(x_device.view(), out_device.view(), scale.data()));
-  EXPECT_TRUE(holds(out_device, out, wanted));
+  EXPECT_TRUE(matches(out_device, out, wanted));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaFloat8,

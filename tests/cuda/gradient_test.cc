@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rope::gradient on the GPU: against the formula as near as the CPU, the gradient of a tensor with
-// the bits of the CPU, and the same bits in every run.
+// Rope::gradient on the GPU: as close to the formula as the CPU, tensor gradients bit-identical to
+// the CPU, and deterministic.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace rotary {
 namespace {
 
-using namespace gradient_case;  // NOLINT: it is one test in two files
+using namespace gradient_case;  // NOLINT: shared by two tests
 
 /// The tensors of a call on the device.
 class DeviceOperands {
@@ -44,16 +44,15 @@ class DeviceOperands {
   std::vector<std::unique_ptr<DeviceTensor>> out;
 };
 
-/// What is asked for.
-struct Wanted {
+/// Requested gradients.
+struct Requested {
   bool frequencies = true;
   bool positions = true;
   bool scale = true;
   bool tensors = true;
 };
 
-/// The gradients of the parameters on the device. Those of the positions lie in every second
-/// element, from the last to the first; what is not wanted and what lies between stays -1.
+/// Parameter gradients on the device, initialised to -1. Those of the positions have stride -2.
 class DeviceGradients {
  public:
   DeviceGradients(const Rope& rope, const Setting& s)
@@ -62,14 +61,14 @@ class DeviceGradients {
         positions_(std::vector<double>(2 * s.positions.size(), -1.0)),
         scale_({-1.0}),
         workspace_(rope.gradient_workspace(kBatch, kTokens)) {
-    workspace_.fill(0xff);  // NaN, if anyone reads what nobody wrote
+    workspace_.fill(0xff);  // NaN: shows reads of uninitialised workspace
   }
 
-  ParameterGradients parameters(const Wanted& wanted) const {
+  ParameterGradients parameters(const Requested& requested) const {
     ParameterGradients p;
-    if (wanted.frequencies) p.frequencies = frequencies_.span();
-    if (wanted.positions) p.positions = view();
-    if (wanted.scale) p.scale = scale_.data();
+    if (requested.frequencies) p.frequencies = frequencies_.span();
+    if (requested.positions) p.positions = view();
+    if (requested.scale) p.scale = scale_.data();
     p.workspace = {workspace_.data(), workspace_.size()};
     return p;
   }
@@ -106,10 +105,10 @@ class DeviceGradients {
 };
 
 Result run(const Rope& rope, const Setting& s, const DeviceOperands& operands,
-           const Wanted& wanted = {}) {
+           const Requested& requested = {}) {
   const DeviceGradients gradients(rope, s);
-  rope.gradient(operands.list(wanted.tensors), DevicePositions(s.view()),
-                gradients.parameters(wanted));
+  rope.gradient(operands.list(requested.tensors), DevicePositions(s.view()),
+                gradients.parameters(requested));
   return gradients.result();
 }
 
@@ -126,7 +125,7 @@ TEST(CudaGradient, MatchesTheFormula) {
       const Result got = run(rope, s, operands);
       expect_near(s, types, got, expected_of(s, tensors));
       EXPECT_TRUE(same(run(rope, s, operands), got)) << s.name << ": bits of another run";
-      // The gradient of the tensors is that of the CPU; inputs stay.
+      // Tensor gradients have the CPU's bits; inputs are unchanged.
       rope.gradient(tensors.operands(), s.view());
       for (std::size_t i = 0; i < tensors.in.size(); ++i) {
         EXPECT_TRUE(operands.in[i]->untouched() && operands.grad[i]->untouched()) << s.name;
@@ -137,24 +136,25 @@ TEST(CudaGradient, MatchesTheFormula) {
   }
 }
 
-// What is asked for has the same bits whatever else is asked for, and nothing else is written.
-TEST(CudaGradient, OnlyWhatIsWanted) {
+// A gradient has the same bits whatever else is requested, and nothing else is written.
+TEST(CudaGradient, ComputesOnlyRequestedGradients) {
   for (const Setting& s : settings()) {
     const Rope rope(s.f, s.layout());
     const Tensors tensors({DType::kBFloat16, DType::kFloat32});
     const DeviceOperands operands(tensors);
     const Result all = run(rope, s, operands);
     for (unsigned set = 0; set < 16; ++set) {
-      const Wanted wanted{(set & 1) != 0, (set & 2) != 0, (set & 4) != 0, (set & 8) != 0};
+      const Requested requested{(set & 1) != 0, (set & 2) != 0, (set & 4) != 0, (set & 8) != 0};
       for (const auto& out : operands.out) out->reset();
-      const Result got = run(rope, s, operands, wanted);
+      const Result got = run(rope, s, operands, requested);
       const auto kept = [](const std::vector<double>& x) {
         return x == std::vector<double>(x.size(), -1.0);
       };
-      EXPECT_TRUE(wanted.frequencies ? got.frequencies == all.frequencies : kept(got.frequencies));
-      EXPECT_TRUE(wanted.positions ? got.positions == all.positions : kept(got.positions));
-      EXPECT_TRUE(wanted.scale ? got.scale == all.scale : got.scale == -1.0);
-      for (const auto& out : operands.out) EXPECT_NE(out->untouched(), wanted.tensors);
+      EXPECT_TRUE(requested.frequencies ? got.frequencies == all.frequencies
+                                        : kept(got.frequencies));
+      EXPECT_TRUE(requested.positions ? got.positions == all.positions : kept(got.positions));
+      EXPECT_TRUE(requested.scale ? got.scale == all.scale : got.scale == -1.0);
+      for (const auto& out : operands.out) EXPECT_NE(out->untouched(), requested.tensors);
     }
     // Without parameters no workspace is needed.
     for (const auto& out : operands.out) out->reset();

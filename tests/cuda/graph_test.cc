@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls only queue kernels: every kind of call can be captured while nothing that waits or
-// allocates is allowed, and the graph does what calls do, at the positions that lie in memory then.
-// Overlapping launches, streams and threads change no bit.
+// Calls only queue kernels: every kind of call can be captured in the strictest mode, and the
+// replayed graph gives the same results, at the positions that are in memory at replay. Overlapping
+// launches, streams and threads change no bit.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace rotary {
 namespace {
 
-/// What calls on a stream queue, as a graph.
+/// A captured graph of calls on a stream.
 class Graph {
  public:
   template <typename Calls>
@@ -64,12 +64,12 @@ class Graph {
 
 using Memory = std::vector<reference::Elements>;
 
-/// What a call makes of the desk directly, on the default stream.
-Memory directly(const Desk& desk, const NamedCall& call) {
-  desk.reset();
-  call.run(desk, {});
+/// The fixture's memory after a direct call on the default stream.
+Memory run_directly(const CallFixture& fixture, const NamedCall& call) {
+  fixture.reset();
+  call.run(fixture, {});
   check_cuda(cudaDeviceSynchronize());
-  return desk.memory();
+  return fixture.memory();
 }
 
 TEST(CudaGraph, EveryCallIsCapturedAndReplayed) {
@@ -78,59 +78,59 @@ TEST(CudaGraph, EveryCallIsCapturedAndReplayed) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
     for (const NamedCall& call : every_call()) {
       SCOPED_TRACE(call.name);
-      const Desk desk(dtype);
-      const Memory wanted = directly(desk, call);
-      desk.reset();
+      const CallFixture fixture(dtype);
+      const Memory wanted = run_directly(fixture, call);
+      fixture.reset();
       check_cuda(cudaDeviceSynchronize());
-      const Graph graph(stream, [&] { call.run(desk, stream.handle()); });
+      const Graph graph(stream, [&] { call.run(fixture, stream.handle()); });
       for (const cudaGraphNodeType type : graph.nodes()) {
         EXPECT_EQ(type, cudaGraphNodeTypeKernel);
       }
-      EXPECT_EQ(desk.memory() == wanted, false) << "ran while it was captured";
+      EXPECT_EQ(fixture.memory() == wanted, false) << "ran during capture";
       graph.launch(stream);
       stream.wait();
-      EXPECT_TRUE(desk.memory() == wanted);
-      // Other positions, the same graph.
+      EXPECT_TRUE(fixture.memory() == wanted);
+      // The same graph at other positions.
       check_cuda(
-          cudaMemcpy(desk.ids.data(), others.data(), others.size() * 8, cudaMemcpyHostToDevice));
-      check_cuda(cudaMemcpy(desk.first.data(), others.data(), 24, cudaMemcpyHostToDevice));
-      const Memory moved = directly(desk, call);
-      desk.reset();
+          cudaMemcpy(fixture.ids.data(), others.data(), others.size() * 8, cudaMemcpyHostToDevice));
+      check_cuda(cudaMemcpy(fixture.first.data(), others.data(), 24, cudaMemcpyHostToDevice));
+      const Memory moved = run_directly(fixture, call);
+      fixture.reset();
       check_cuda(cudaDeviceSynchronize());
       graph.launch(stream);
       stream.wait();
-      EXPECT_TRUE(desk.memory() == moved);
+      EXPECT_TRUE(fixture.memory() == moved);
     }
   }
 }
 
 TEST(CudaGraph, OneLaunchForQAndK) {
   const DeviceStream stream;
-  const Desk desk;
+  const CallFixture fixture;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const NamedCall call = every_call()[i];
-    const Graph graph(stream, [&] { call.run(desk, stream.handle()); });
+    const Graph graph(stream, [&] { call.run(fixture, stream.handle()); });
     EXPECT_EQ(graph.nodes().size(), 1u) << call.name;
   }
 }
 
-// A graph of calls that need each other's results, launches overlapping.
-TEST(CudaGraph, ChainsThatOverlap) {
+// Dependent calls with overlapping launches, queued and captured.
+TEST(CudaGraph, OverlappingChains) {
   const DeviceStream stream;
   const auto calls = every_call();
   for (const bool captured : {false, true}) {
-    const Desk desk;
+    const CallFixture fixture;
     const auto run_all = [&](bool overlap) {
       for (int round = 0; round < 3; ++round) {
-        for (const NamedCall& call : calls) call.run(desk, stream.handle(overlap));
+        for (const NamedCall& call : calls) call.run(fixture, stream.handle(overlap));
       }
     };
-    desk.reset();
+    fixture.reset();
     check_cuda(cudaDeviceSynchronize());
     run_all(false);
     stream.wait();
-    const Memory wanted = desk.memory();
-    desk.reset();
+    const Memory wanted = fixture.memory();
+    fixture.reset();
     check_cuda(cudaDeviceSynchronize());
     if (captured) {
       const Graph graph(stream, [&] { run_all(true); });
@@ -140,13 +140,13 @@ TEST(CudaGraph, ChainsThatOverlap) {
       run_all(true);
       stream.wait();
     }
-    const Memory got = desk.memory();
+    const Memory got = fixture.memory();
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == wanted[i]) << i;
   }
 }
 
-// Tensors large enough that one call's last blocks run beside the next one's first: from A to B and
-// back, again and again.
+// Tensors large enough that the last blocks of one call run beside the first of the next: A to B to
+// A, repeatedly.
 TEST(CudaGraph, OverlapWaitsForItsInput) {
   const DeviceStream stream;
   for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalf}) {
@@ -174,28 +174,28 @@ TEST(CudaGraph, OverlapWaitsForItsInput) {
   }
 }
 
-// Four threads with a stream and a desk each, one Rope among them all.
+// Four threads, each with its own stream and tensors, share one Rope.
 TEST(CudaGraph, StreamsAndThreads) {
   constexpr int kThreads = 4;
   const auto calls = every_call();
-  const Desk first;
+  const CallFixture first;
   std::vector<Memory> wanted;
   wanted.reserve(calls.size());
-  for (const NamedCall& call : calls) wanted.push_back(directly(first, call));
+  for (const NamedCall& call : calls) wanted.push_back(run_directly(first, call));
   std::vector<int> wrong(kThreads, 0);
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       const DeviceStream stream;
-      const Desk desk;
+      const CallFixture fixture;
       for (int round = 0; round < 3; ++round) {
         for (std::size_t c = 0; c < calls.size(); ++c) {
-          desk.reset();
+          fixture.reset();
           check_cuda(cudaStreamSynchronize(nullptr));
-          calls[c].run(desk, stream.handle(round == 1));
+          calls[c].run(fixture, stream.handle(round == 1));
           stream.wait();
-          if (!(desk.memory() == wanted[c])) ++wrong[static_cast<std::size_t>(i)];
+          if (!(fixture.memory() == wanted[c])) ++wrong[static_cast<std::size_t>(i)];
         }
       }
     });

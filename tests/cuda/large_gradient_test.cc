@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rope::gradient over many tokens, batch rows, heads and pairs, q and k together: near the CPU, and
-// the same bits in every run.
+// Rope::gradient over many tokens, batch rows, heads and pairs, q and k together: close to the CPU,
+// and deterministic.
 
 #include <gtest/gtest.h>
 
@@ -26,10 +26,10 @@ struct Shape {
   Pairing output;
 };
 
-/// Gradients of frequencies, positions and scale, one after the other.
+/// Gradients of frequencies, positions and scale, concatenated.
 using Sums = std::vector<double>;
 
-/// q and k, the gradients of their results, and where each token stands.
+/// q and k, the gradients of their outputs, and the positions.
 class Problem {
  public:
   Problem(const Shape& shape, DType dtype)
@@ -46,7 +46,7 @@ class Problem {
     std::iota(first_.begin(), first_.end(), std::int64_t{-3});
   }
 
-  /// Gradients of the tensors replace those of the results.
+  /// Tensor gradients overwrite the output gradients.
   Sums on_cpu() const {
     Sums sums(count(), -1.0);
     rope_.gradient({{q_.view(), q_grad_.view(), q_grad_.view()}, {k_.view(), k_grad_.view()}},
@@ -60,7 +60,7 @@ class Problem {
     const DeviceTensor k_grad(k_grad_);
     const DeviceList<double> sums(Sums(count(), -1.0));
     const DeviceMemory workspace(rope_.gradient_workspace(sizes_.batch, sizes_.tokens));
-    workspace.fill(0xff);  // NaN, if anyone reads what nobody wrote
+    workspace.fill(0xff);  // NaN: shows reads of uninitialised workspace
     ParameterGradients wanted = parameters(sums.data(), kGpu);
     wanted.workspace = {workspace.data(), workspace.size()};
     rope_.gradient({{q.view(), q_grad.view(), q_grad.view()}, {k.view(), k_grad.view()}},
@@ -72,22 +72,22 @@ class Problem {
     return sums.values();
   }
 
-  /// Errors relative to the sum of the sizes of the terms: products of two numbers of 1/4 to 1 with
-  /// a position, a frequency or 1.
+  /// Errors relative to the sum of the terms' magnitudes: products of two values of 1/4 to 1 with a
+  /// position, a frequency or 1.
   void expect_near(const Sums& got, const Sums& wanted) const {
-    const double units = 32.0 * (q_.view().dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23);
+    const double tolerance = 32.0 * (q_.view().dtype == DType::kFloat64 ? 0x1p-52 : 0x1p-23);
     const auto heads = static_cast<double>(q_.sizes().heads + k_.sizes().heads);
     const auto rows = static_cast<double>(sizes_.batch * sizes_.tokens);
-    const auto furthest = static_cast<double>(sizes_.batch + sizes_.tokens);
+    const auto max_position = static_cast<double>(sizes_.batch + sizes_.tokens);
     const auto pairs = static_cast<double>(rope_.frequencies().pairs);
     for (std::size_t i = 0; i < got.size(); ++i) {
       double size = heads * rows * pairs;  // of the scale
       if (i < frequencies()) {
-        size = heads * rows * furthest;
+        size = heads * rows * max_position;
       } else if (i + 1 < got.size()) {
         size = heads * pairs;
       }
-      ASSERT_NEAR(got[i], wanted[i], units * size) << i;
+      ASSERT_NEAR(got[i], wanted[i], tolerance * size) << i;
     }
   }
 
@@ -118,7 +118,7 @@ class Problem {
 };
 
 constexpr auto kHalf = Pairing::kHalf;
-constexpr auto kNeighbours = Pairing::kInterleaved;
+constexpr auto kInterleaved = Pairing::kInterleaved;
 
 class CudaLargeGradient : public testing::TestWithParam<DType> {
  protected:
@@ -133,27 +133,27 @@ class CudaLargeGradient : public testing::TestWithParam<DType> {
   }
 };
 
-TEST_P(CudaLargeGradient, NearTheCpuAndTheSameBits) {
+TEST_P(CudaLargeGradient, CloseToCpuAndDeterministic) {
   for (const Shape& shape :
        {Shape{{2, 3001, 5, 64}, 64, kHalf, kHalf},
-        Shape{{2, 1000, 8, 128}, 128, kNeighbours, kNeighbours},
+        Shape{{2, 1000, 8, 128}, 128, kInterleaved, kInterleaved},
         Shape{{1, 131, 40, 128}, 128, kHalf, kHalf},
-        Shape{{1, 65, 64, 256}, 192, kHalf, kNeighbours},
-        Shape{{1, 7, 3, 67}, 64, kNeighbours, kHalf}, Shape{{70000, 1, 1, 8}, 6, kHalf, kHalf},
-        Shape{{1, 70000, 1, 4}, 4, kNeighbours, kNeighbours},
+        Shape{{1, 65, 64, 256}, 192, kHalf, kInterleaved},
+        Shape{{1, 7, 3, 67}, 64, kInterleaved, kHalf}, Shape{{70000, 1, 1, 8}, 6, kHalf, kHalf},
+        Shape{{1, 70000, 1, 4}, 4, kInterleaved, kInterleaved},
         Shape{{1, 3, 2, 2048}, 2048, kHalf, kHalf}}) {
     expect_sums(shape);
     if (HasFatalFailure()) return;
   }
 }
 
-// Small, for the sanitizers: packs of a power of two a head, which have a kernel of their own, and
-// others.
-TEST_P(CudaLargeGradient, InPacks) {
+// Small, for the sanitizers: a power of two of fragments per head, which has its own kernel, and
+// other numbers.
+TEST_P(CudaLargeGradient, Vectorized) {
   expect_sums({{2, 70, 3, 64}, 64, kHalf, kHalf});
-  expect_sums({{2, 70, 3, 64}, 64, kNeighbours, kNeighbours});
+  expect_sums({{2, 70, 3, 64}, 64, kInterleaved, kInterleaved});
   expect_sums({{2, 70, 3, 96}, 96, kHalf, kHalf});
-  expect_sums({{2, 70, 3, 96}, 96, kNeighbours, kNeighbours});
+  expect_sums({{2, 70, 3, 96}, 96, kInterleaved, kInterleaved});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaLargeGradient,

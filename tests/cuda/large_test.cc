@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Sizes at the edges: heads of thousands of pairs, more batch rows and tokens than one grid takes,
-// tensors of more than 2^31 elements, strides beyond 2^31 bytes.
+// Limits: heads of thousands of pairs, more batch rows and tokens than fit one grid, tensors of
+// more than 2^31 elements, strides beyond 2^31 bytes.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/on_both.h"
+#include "cuda/against_cpu.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
 
@@ -37,18 +37,18 @@ Rope large_rope(std::int64_t pairs, std::int64_t axes, Pairing pairing, Pairing 
                                          .output_pairing = output});
 }
 
-/// There and back: one tensor in place, another from memory to memory.
-testing::AssertionResult same_there_and_back(const Rope& rope, DType dtype) {
+/// Rotate and unrotate: one tensor in place, another out of place.
+testing::AssertionResult round_trip_matches_cpu(const Rope& rope, DType dtype) {
   const Sizes sizes{2, 3, 2, rope.layout().head_dim};
   Tensors tensors;
   tensors.push_back(std::make_unique<PlacedTensor>(Layout::kContiguous, dtype, sizes, 1, 0));
   tensors.push_back(std::make_unique<PlacedTensor>(Layout::kHeadsFirst, dtype, sizes, 2, 1));
   tensors.push_back(std::make_unique<PlacedTensor>(Layout::kContiguous, dtype, sizes, 3, 1));
-  return same_on_both(tensors, Positions::range(131069).on_all_axes(),
-                      [&](const Views& x, const Positions& at) {
-                        rope.rotate({x[0], {x[1], x[2]}}, at);
-                        rope.unrotate({x[0], {x[2], x[1]}}, at);
-                      });
+  return matches_cpu(tensors, Positions::range(131069).on_all_axes(),
+                     [&](const Views& x, const Positions& at) {
+                       rope.rotate({x[0], {x[1], x[2]}}, at);
+                       rope.unrotate({x[0], {x[2], x[1]}}, at);
+                     });
 }
 
 class CudaLargeHeads : public testing::TestWithParam<DType> {};
@@ -58,7 +58,7 @@ TEST_P(CudaLargeHeads, ManyPairs) {
     for (const std::int64_t axes : {1, 2}) {
       for (const Pairing pairing : kPairings) {
         for (const Pairing output : kPairings) {
-          ASSERT_TRUE(same_there_and_back(large_rope(pairs, axes, pairing, output), GetParam()))
+          ASSERT_TRUE(round_trip_matches_cpu(large_rope(pairs, axes, pairing, output), GetParam()))
               << pairs << " pairs " << axes << " axes " << name_of(pairing) << "->"
               << name_of(output);
         }
@@ -67,9 +67,9 @@ TEST_P(CudaLargeHeads, ManyPairs) {
   }
 }
 
-// From one pairing to the other in place, a head passes through shared memory in chunks (12288
-// pairs in 16 bits, 3072 in 64): one chunk, one pair more, runs that come out even and that do not.
-TEST_P(CudaLargeHeads, FromPairingToPairingInPlace) {
+// A change of pairing in place permutes a head through shared memory in chunks (12288 pairs of
+// 16-bit elements, 3072 of 64-bit): one chunk, one pair more, complete and incomplete runs.
+TEST_P(CudaLargeHeads, ChangesPairingInPlace) {
   const std::int64_t chunk = 12288 * 2 / static_cast<std::int64_t>(size_of(GetParam()));
   for (const std::int64_t pairs :
        {chunk, chunk + 1, 2 * chunk, 2 * chunk + 5, 3 * chunk, 5 * chunk - 3, 7 * chunk + 1,
@@ -86,8 +86,8 @@ TEST_P(CudaLargeHeads, FromPairingToPairingInPlace) {
             rest == 0 ? Layout::kContiguous : Layout::kInnerStride2, GetParam(),
             Sizes{1, 2, 1, rope.layout().head_dim}, 1, 0));
         EXPECT_TRUE(
-            same_on_both(tensors, Positions::range(131069),
-                         [&](const Views& x, const Positions& at) { rope.rotate(x[0], at); }))
+            matches_cpu(tensors, Positions::range(131069),
+                        [&](const Views& x, const Positions& at) { rope.rotate(x[0], at); }))
             << pairs << " pairs from " << name_of(pairing) << ", " << rest << " beside them";
       }
     }
@@ -122,7 +122,7 @@ TEST(CudaLarge, TablesOfManyPairs) {
 
 TEST(CudaLarge, ManyBatchRows) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
-    for (const std::int64_t head_dim : {16, 15}) {  // packs and not
+    for (const std::int64_t head_dim : {16, 15}) {  // vectorised or not
       const Rope rope(frequencies(7), {.head_dim = head_dim, .pairing = Pairing::kHalf});
       for (const Sizes& sizes : {Sizes{65535, 1, 2, head_dim}, Sizes{65536, 2, 1, head_dim},
                                  Sizes{140000, 1, 1, head_dim}}) {
@@ -131,16 +131,16 @@ TEST(CudaLarge, ManyBatchRows) {
         Tensors tensors;
         tensors.push_back(std::make_unique<PlacedTensor>(Layout::kContiguous, dtype, sizes, 1, 0));
         EXPECT_TRUE(
-            same_on_both(tensors, Positions::range(first),
-                         [&](const Views& x, const Positions& at) { rope.rotate(x[0], at); }))
+            matches_cpu(tensors, Positions::range(first),
+                        [&](const Views& x, const Positions& at) { rope.rotate(x[0], at); }))
             << sizes.batch << ' ' << name_of(dtype);
       }
     }
   }
 }
 
-/// A tensor on the device too large to look at as a whole: a few of its tokens are filled, rotated
-/// with all the others, and compared with what the CPU makes of them alone.
+/// A device tensor too large to compare as a whole: a few tokens are filled, rotated with all the
+/// others, and compared with the CPU's rotation of these tokens.
 class CudaHuge : public testing::Test {
  protected:
   /// bfloat16 [tokens, heads, head_dim] with these strides, in place, at range(start).
@@ -172,7 +172,7 @@ class CudaHuge : public testing::Test {
                                           Sizes{1, 1, shape[1], shape[2]},
                                           static_cast<unsigned>(seed), 0);
   }
-  /// Token t of the tensor, heads possibly far apart, to or from memory of its own.
+  /// Copies token t, whose heads may be far apart, to or from a host tensor.
   static void copy(const TensorView& x, std::int64_t t, const std::unique_ptr<PlacedTensor>& with,
                    cudaMemcpyKind kind) {
     for (std::int64_t h = 0; h < x.shape[1]; ++h) {
@@ -200,7 +200,7 @@ TEST_F(CudaHuge, HeadsFarApart) {  // [heads, tokens, head_dim]: two heads 2^31 
   expect_tokens(rope, {tokens, 3, 128}, {128, tokens * 128, 1}, 3 * tokens * 128, -7);
 }
 
-TEST_F(CudaHuge, NoPacks) {  // heads of 33: the kernel for what is not aligned
+TEST_F(CudaHuge, Unaligned) {  // heads of 33 elements: the element-by-element kernel
   const std::int64_t tokens = (std::int64_t{1} << 31) / (4 * 33) + 5;
   const Rope rope(frequencies(16), {.head_dim = 33, .pairing = Pairing::kInterleaved});
   expect_tokens(rope, {tokens, 4, 33}, {132, 33, 1}, tokens * 132, 0);

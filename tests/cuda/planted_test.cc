@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Mistakes for compute-sanitizer to find, so that its silence means something: scripts/gpu.sh runs
-// these, which are disabled otherwise, and wants to hear of them.
+// Planted errors, which prove that compute-sanitizer detects their kind. Disabled by default;
+// scripts/gpu.sh runs them and expects reports.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 namespace rotary {
 namespace {
 
-/// float32 [4 tokens, 2 heads, 64] on memory of so many tokens that nobody wrote.
-void rotate_on_memory_of(std::int64_t tokens) {
+/// Rotates float32 [4 tokens, 2 heads, 64] in uninitialised memory of `tokens` tokens.
+void rotate_uninitialized(std::int64_t tokens) {
   const Rope rope(make_frequencies({.rotary_dim = 64, .theta = 1e4}),
                   {.head_dim = 64, .pairing = Pairing::kHalf});
   const DeviceMemory memory(static_cast<std::size_t>(tokens) * 2 * 64 * sizeof(float));
@@ -23,8 +23,8 @@ void rotate_on_memory_of(std::int64_t tokens) {
   cudaDeviceSynchronize();
 }
 
-TEST(CudaPlanted, DISABLED_OutOfBounds) { rotate_on_memory_of(3); }
-TEST(CudaPlanted, DISABLED_Uninitialised) { rotate_on_memory_of(4); }
+TEST(CudaPlanted, DISABLED_OutOfBounds) { rotate_uninitialized(3); }
+TEST(CudaPlanted, DISABLED_Uninitialised) { rotate_uninitialized(4); }
 TEST(CudaPlanted, DISABLED_Race) {
   const DeviceMemory memory(64 * sizeof(int));
   race_in_shared_memory(reinterpret_cast<int*>(memory.data()));

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The big table of rope/experiment.h on the GPU: every case that the CPU engine is tested on,
-// against the reference and against the bits of the CPU.
+// The table-driven test of rope/experiment.h on the GPU: every case of the CPU engine, against the
+// reference and bit for bit against the CPU.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace rotary {
 namespace {
 
-/// Tensors and positions in device memory, and back.
+/// Runs the experiment on device memory and copies the results back.
 void on_gpu(Experiment& e) {
   const DeviceTensor out(e.out());
   std::optional<DeviceTensor> in;
@@ -25,14 +25,14 @@ void on_gpu(Experiment& e) {
   if (in) e.in()->restore(in->downloaded());
 }
 
-/// Counts the cases and says so in the end: scripts/gpu.sh reads it.
+/// Counts the cases and prints the number, which scripts/gpu.sh reads.
 class CudaRotate : public testing::TestWithParam<TableParam> {
  protected:
   static void TearDownTestSuite() { std::printf("big table: %d cases\n", cases_); }
   static inline int cases_ = 0;
 };
 
-TEST_P(CudaRotate, HasTheBitsOfTheCpu) {
+TEST_P(CudaRotate, MatchesCpuBits) {
   const auto [dtype, layout] = GetParam();
   CaseTable(dtype, layout).for_each_group([](CaseTable::Group& group) {
     for (const auto& experiment : group) {

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// TableRope and Rope::cos_sin on the GPU: the bits of the CPU for tables of every type, width and
-// place in memory, one row a token or a position; NaN where there is no row.
+// TableRope and Rope::cos_sin on the GPU: bit-identical to the CPU for tables of every type, width
+// and memory layout, indexed by token or by position; NaN outside the table.
 
 #include "rotary/table.h"
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/on_both.h"
+#include "cuda/against_cpu.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -26,18 +26,18 @@ constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kTokens = 6;
 constexpr std::int64_t kRows = 50;
 
-/// How a table lies in memory.
-enum class Place : std::uint8_t {
+/// Memory layout of a table.
+enum class TableLayout : std::uint8_t {
   kContiguous,
-  kBothInOne,  // [rows, 2, width]: cos and sin of a row side by side
-  kStrided,    // every third element, rows from the last to the first
+  kFused,    // [rows, 2, width]: cos and sin of a row adjacent
+  kStrided,  // element stride 3, negative row stride
 };
 
 /// cos and sin [batch, rows, width] in host memory, and the same on the device.
 class Table {
  public:
   /// batch 0: rank 2.
-  Table(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t width, Place place)
+  Table(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t width, TableLayout layout)
       : memory_(dtype,
                 static_cast<std::size_t>(6 * std::max<std::int64_t>(batch, 1) * rows * width)) {
     for (std::size_t i = 0; i < memory_.size(); ++i) {
@@ -48,10 +48,10 @@ class Table {
     Dims strides = {size, width, 1, 0};
     std::int64_t cos_at = 0;
     std::int64_t sin_at = all;
-    if (place == Place::kBothInOne) {
+    if (layout == TableLayout::kFused) {
       strides = {2 * size, 2 * width, 1, 0};
       sin_at = width;
-    } else if (place == Place::kStrided) {
+    } else if (layout == TableLayout::kStrided) {
       strides = {3 * size, -3 * width, 3, 0};
       cos_at = 3 * (rows - 1) * width;
       sin_at = cos_at + 3 * all;
@@ -70,7 +70,7 @@ class Table {
   CosSinTable host_;
 };
 
-/// A rope with the table on the host, and one with it on the device.
+/// A TableRope on the host, and one on the device.
 class Ropes {
  public:
   Ropes(const CosSinTable& table, const HeadLayout& layout, TableWidth width)
@@ -99,36 +99,38 @@ HeadLayout head(std::int64_t pairs, Pairing pairing, Pairing output) {
           .output_pairing = output};
 }
 
-/// q in place and k not, forwards, inverted and transposed; `positions` null: row t for token t.
-testing::AssertionResult turns_alike(const Ropes& ropes, const HeadLayout& layout, DType dtype,
-                                     const Positions* positions) {
+/// q in place and k out of place: rotate, unrotate and adjoint. `positions` null: row t for token
+/// t.
+testing::AssertionResult rotations_match_cpu(const Ropes& ropes, const HeadLayout& layout,
+                                             DType dtype, const Positions* positions) {
   const Sizes sizes{kBatch, kTokens, 3, layout.head_dim};
-  for (int map = 0; map < 3; ++map) {
+  for (int op = 0; op < 3; ++op) {
     Tensors tensors;
-    for (const Layout place : {Layout::kContiguous, Layout::kPackedQkv, Layout::kHeadsFirst}) {
-      tensors.push_back(std::make_unique<PlacedTensor>(place, dtype, sizes, 1, 0));
+    for (const Layout tensor_layout :
+         {Layout::kContiguous, Layout::kPackedQkv, Layout::kHeadsFirst}) {
+      tensors.push_back(std::make_unique<PlacedTensor>(tensor_layout, dtype, sizes, 1, 0));
     }
     const auto result =
-        same_on_both(tensors, positions == nullptr ? Positions::range() : *positions,
-                     [&](const Views& x, const Positions& at) {
-                       const TableRope& rope = ropes.of(x[0]);
-                       const std::vector<Operand> list = {x[0], {x[1], x[2]}};
-                       const Operands operands = std::span<const Operand>(list);
-                       if (map == 0)
-                         return positions ? rope.rotate(operands, at) : rope.rotate(operands);
-                       if (map == 1)
-                         return positions ? rope.unrotate(operands, at) : rope.unrotate(operands);
-                       return positions ? rope.adjoint(operands, at) : rope.adjoint(operands);
-                     });
-    if (!result) return testing::AssertionFailure() << "map " << map << ": " << result.message();
+        matches_cpu(tensors, positions == nullptr ? Positions::range() : *positions,
+                    [&](const Views& x, const Positions& at) {
+                      const TableRope& rope = ropes.of(x[0]);
+                      const std::vector<Operand> list = {x[0], {x[1], x[2]}};
+                      const Operands operands = std::span<const Operand>(list);
+                      if (op == 0)
+                        return positions ? rope.rotate(operands, at) : rope.rotate(operands);
+                      if (op == 1)
+                        return positions ? rope.unrotate(operands, at) : rope.unrotate(operands);
+                      return positions ? rope.adjoint(operands, at) : rope.adjoint(operands);
+                    });
+    if (!result) return testing::AssertionFailure() << "op " << op << ": " << result.message();
   }
   return testing::AssertionSuccess();
 }
 
 class CudaTable : public testing::TestWithParam<DType> {};
 
-// Every choice of rows with every type of table, and the other lists in turn.
-TEST_P(CudaTable, HasTheBitsOfTheCpu) {
+// Every choice of positions with every type of table; the other parameters cycle.
+TEST_P(CudaTable, MatchesCpuBits) {
   const std::vector<std::int32_t> ids = {49, 0, 7, 7, 1, 30};
   const std::vector<std::int64_t> first = {44, 3};
   const std::vector<std::int64_t> boundaries = {0, 2, 6};
@@ -146,11 +148,11 @@ TEST_P(CudaTable, HasTheBitsOfTheCpu) {
             const HeadLayout layout = head(pairs, pairing, kPairings[count / 2 % 2]);
             const std::int64_t columns = width == TableWidth::kPairs ? pairs : 2 * pairs;
             const Table table(table_type, batch, choice < 0 ? kTokens : kRows, columns,
-                              static_cast<Place>(count++ % 3));
+                              static_cast<TableLayout>(count++ % 3));
             const Ropes ropes(table.host(), layout, width);
             const Positions* at =
                 choice < 0 ? nullptr : &positions[static_cast<std::size_t>(choice)];
-            ASSERT_TRUE(turns_alike(ropes, layout, GetParam(), at))
+            ASSERT_TRUE(rotations_match_cpu(ropes, layout, GetParam(), at))
                 << "table of " << name_of(table_type) << ", batch " << batch << ", choice "
                 << choice << ", " << columns << " columns, " << pairs << " pairs";
           }
@@ -160,10 +162,10 @@ TEST_P(CudaTable, HasTheBitsOfTheCpu) {
   }
 }
 
-// Rows that are not there: tokens at them become NaN in the rotary slice, the others are right.
-TEST_P(CudaTable, NoRowIsNan) {
+// Positions outside the table: their tokens become NaN in the rotary slice, the others are exact.
+TEST_P(CudaTable, NanOutsideTheTable) {
   constexpr std::int64_t kPairs = 16;
-  const Table table(DType::kFloat32, 0, kRows, kPairs, Place::kContiguous);
+  const Table table(DType::kFloat32, 0, kRows, kPairs, TableLayout::kContiguous);
   for (const Pairing pairing : kPairings) {
     const HeadLayout layout = head(kPairs, pairing, pairing);
     const Ropes ropes(table.host(), layout, TableWidth::kPairs);
@@ -174,12 +176,12 @@ TEST_P(CudaTable, NoRowIsNan) {
     ropes.of(device.view()).rotate(device.view(), DevicePositions(Positions::ids(ids)));
     ropes.of(x.view()).rotate(x.view(), Positions::ids(good));
     const auto got = device.downloaded();
-    const auto places = x.places();
+    const auto places = x.indices();
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
       const auto token = static_cast<std::size_t>(at / (3 * layout.head_dim) % kTokens);
-      const bool turned = at % layout.head_dim < 2 * kPairs;
-      if (turned && ids[token] != good[token]) {
+      const bool rotated = at % layout.head_dim < 2 * kPairs;
+      if (rotated && ids[token] != good[token]) {
         ASSERT_TRUE(std::isnan(got.get(places[i]))) << i;
       } else {
         ASSERT_EQ(got.bits(places[i]), x.memory().bits(places[i])) << i;
@@ -188,7 +190,7 @@ TEST_P(CudaTable, NoRowIsNan) {
   }
 }
 
-/// cos and sin of one rope in several shapes, on both.
+/// cos and sin of one rope in several layouts, on both engines.
 void expect_same_cos_sin(const Rope& rope, DType dtype, const Positions& positions) {
   for (const Layout layout :
        {Layout::kRank3, Layout::kContiguous, Layout::kBackwards, Layout::kInnerStride2}) {
@@ -199,7 +201,7 @@ void expect_same_cos_sin(const Rope& rope, DType dtype, const Positions& positio
       tensors.push_back(std::make_unique<PlacedTensor>(
           layout, dtype, Sizes{batch, kTokens, 1, rope.frequencies().pairs}, seed));
     }
-    ASSERT_TRUE(same_on_both(
+    ASSERT_TRUE(matches_cpu(
         tensors, positions,
         [&](const Views& x, const Positions& at) {
           const auto without_heads = [&](TensorView view) {

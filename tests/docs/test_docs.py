@@ -1,176 +1,110 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Every C++ and C block of README and docs, and the example at the top of every public header, compiles;
-the command lines of the README run; the picture in it is what the command prints."""
+"""Every code block of the pages is run, in the order of its page and in the folder of a reader;
+what cannot be run here is marked in the page (pages.py). Commands and paths in the prose exist, and
+links lead somewhere."""
 
-import os
-import pathlib
+import concurrent.futures
 import re
-import shlex
-import subprocess
+import shutil
 
-import numpy as np
+import commands
 import pytest
+import reader
+import runner
+from pages import PAGES, ROOT, all_blocks, prose_of, spans_of
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-C_HEADERS = sorted((ROOT / "include" / "rotary").glob("rotary_c*.h"))
-HEADERS = [h for h in sorted((ROOT / "include" / "rotary").glob("*.h")) if h not in C_HEADERS]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-# What the examples take for granted.
-PRELUDE = """
-#include <cstdint>
-#include <cstdio>
-#include <functional>
-#include <iostream>
-#include <string>
-#include <vector>
-{includes}
-struct Given {{
-  float* data = nullptr;
-  float* more = nullptr;
-  std::int64_t tokens = 4, heads = 2;
-  std::vector<std::int64_t> position_ids, cu_seqlens;
-}};
-struct Pool {{
-  void submit(const std::function<void()>&) {{}}
-  void wait() {{}}
-}};
-[[maybe_unused]] static void example(Given given, rotary::TensorView q_given, const rotary::Rope& rope_given) {{
-  [[maybe_unused]] auto [data, more, tokens, heads, position_ids, cu_seqlens] = given;
-  [[maybe_unused]] const rotary::Rope& rope = rope_given;
-  [[maybe_unused]] const rotary::TensorView q = q_given, k, out, q_out, k_out, q_8bit;
-  [[maybe_unused]] const float* q_scale = nullptr;
-  [[maybe_unused]] void *q_memory = nullptr, *k_memory = nullptr, *ids_memory = nullptr;
-  [[maybe_unused]] struct SomeStream* stream = nullptr;  // stands for a cudaStream_t
-  [[maybe_unused]] const rotary::ConstTensorView cos, sin;
-  [[maybe_unused]] const rotary::CosSinTable per_token;
-  [[maybe_unused]] const rotary::Frequencies frequencies;
-  [[maybe_unused]] const rotary::HeadLayout layout;
-  [[maybe_unused]] const rotary::Positions positions = rotary::Positions::range();
-  [[maybe_unused]] Pool pool;
-  {{
-{body}
-  }}
-}}
-"""
+BLOCKS = [block for block in all_blocks() if block.language != "text"]
+FOLDERS = [p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))]
 
 
-def compile_example(body, tmp_path):
-    own = "\n".join(re.findall(r"^#include .*$", body, re.M))
-    body = re.sub(r"^#include .*$\n?", "", body, flags=re.M)
-    headers = "\n".join(f'#include "rotary/{h.name}"' for h in HEADERS)
-    source = tmp_path / "example.cc"
-    source.write_text(PRELUDE.format(includes=own + "\n" + headers, body=body))
-    compiler = os.environ.get("CXX", "c++")
-    done = subprocess.run(
-        [compiler, "-std=c++20", "-fsyntax-only", f"-I{ROOT}", f"-I{ROOT / 'include'}", str(source)],
-        capture_output=True, text=True, check=False)
-    assert done.returncode == 0, body + "\n" + done.stderr
+def run_page(page, template, folder):
+    """What is wrong with each block of a page, by name."""
+    blocks = [block for block in BLOCKS if block.page == page]
+    shutil.copytree(template, folder, symlinks=True)
+    own = (folder / page).parent if page.startswith("examples/") else folder  # as these say
+    errors = runner.run_python([b for b in blocks if b.language == "python"], own)
+    for block in blocks:
+        if block.language in ("c", "cpp"):
+            errors[block.name] = runner.run_compiled(block, own)
+        elif block.language == "cmake":
+            errors[block.name] = runner.check_cmake(block)
+        elif block.language == "json":
+            errors[block.name] = runner.check_json(block, own)
+        elif block.language in ("console", "sh"):
+            errors[block.name] = runner.run_commands(block, own)
+    return errors
 
 
-C_PRELUDE = """
-#include <stdio.h>
-#include <stdlib.h>
-#include "rotary/rotary_c.h"
-void example(float* data, int64_t tokens, int64_t heads);
-void example(float* data, int64_t tokens, int64_t heads) {{
-  (void)data, (void)tokens, (void)heads;
-  {{
-{body}
-  }}
-}}
-"""
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    """The results of all pages, which run in parallel."""
+    template = reader.make_folder(tmp_path_factory.mktemp("reader"))
+    work = tmp_path_factory.mktemp("pages")
+    names = dict.fromkeys(block.page for block in BLOCKS)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        yield {
+            name: pool.submit(run_page, name, template, work / name.replace("/", "_"))
+            for name in names
+        }
 
 
-def compile_c_example(body, tmp_path):
-    body = re.sub(r"^#include .*$\n?", "", body, flags=re.M)
-    source = tmp_path / "example.c"
-    source.write_text(C_PRELUDE.format(body=body))
-    compiler = os.environ.get("CC", "cc")
-    done = subprocess.run(
-        [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wno-unused-variable",
-         "-Wno-unused-but-set-variable", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}", str(source)],
-        capture_output=True, text=True, check=False)
-    assert done.returncode == 0, body + "\n" + done.stderr
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
+def test_a_block_runs(block, pages):
+    wrong = pages[block.page].result()[block.name]
+    assert wrong == "", f"{block.name}\n{block.text}\n{wrong}"
 
 
-def header_example(path):
-    """The first block of lines above #pragma once that are indented by three spaces."""
-    prose = path.read_text().split("#pragma once")[0]
-    block = re.search(r"(?:^///   .*\n)+", prose, re.M)
-    return re.sub(r"^///   ", "", block.group(0), flags=re.M) if block else ""
+# ---- The prose -----------------------------------------------------------------------------------
+
+PROGRAM = re.compile(
+    r"(build/bin/)?(rotary|roformer|make|cmake|ctest|pip|python|scripts/\S+) [-\w.]"
+)
+PATH = re.compile(rf"({'|'.join(FOLDERS)})/[\w./-]+")
 
 
-@pytest.mark.parametrize("header", [h for h in HEADERS if h.name not in ("error.h", "version.h")],
-                         ids=lambda h: h.name)
-def test_the_example_of_a_header_compiles(header, tmp_path):
-    example = header_example(header)
-    assert ";" in example, "the header begins without an example"
-    compile_example(example, tmp_path)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_paths_in_the_prose_exist(page):
+    wrong = []
+    known = {flag for program in commands.COMMANDS for verb in commands.verbs_of(program)
+             for flag in commands.flags_of(program, verb)} | commands.FLAGS_OF_OTHERS  # fmt: skip
+    spans = spans_of(page.read_text(encoding="utf-8"))
+    for path in {ROOT / word for span in spans for word in span.split() if PATH.fullmatch(word)}:
+        if path.suffix in (".py", ".sh") and path.is_file():
+            known |= set(re.findall(r"(--[a-z][-a-z]*)", path.read_text(encoding="utf-8")))
+    for span in spans:
+        if PROGRAM.match(span):
+            wrong += filter(None, map(commands.wrong_with, commands.simple_commands(span)))
+        elif re.match(r"-C cmake\.define\.|-D", span):
+            wrong += filter(None, [commands.wrong_with_pip(["install", *span.split()])])
+        elif PATH.fullmatch(span) and not (ROOT / span).exists():
+            wrong.append(f"no file {span}")
+        elif re.match(r"--[a-z]", span):
+            wrong += [f"no flag {f}" for f in commands.flags_in(span.split()) if f not in known]
+    assert wrong == []
 
 
-def test_the_examples_of_the_headers_of_roformer_compile(tmp_path):
-    headers = [h for room in ("text", "data") for h in sorted((ROOT / "roformer" / room).glob("*.h"))]
-    with_example = [h for h in headers if ";" in header_example(h)]
-    assert len(with_example) >= 8
-    includes = [f'#include "{h.relative_to(ROOT)}"' for h in headers]
-    compile_example("\n".join(includes + [f"{{\n{header_example(h)}}}" for h in with_example]), tmp_path)
+def anchors(text):
+    titles = re.findall(r"^#+ (.*)$", prose_of(text), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("header", C_HEADERS, ids=lambda h: h.name)
-def test_the_example_of_a_c_header_compiles(header, tmp_path):
-    example = header_example(header)
-    assert ";" in example, "the header begins without an example"
-    compile_c_example(example, tmp_path)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose_of(page.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        if re.match(r"https?:", link):
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (
+            anchor and anchor not in anchors(target.read_text(encoding="utf-8"))
+        ):
+            wrong.append(link)
+    assert wrong == []
 
 
-def blocks(language):
-    pattern = re.compile(rf"```{language}\n(.*?)```", re.S)
-    return [(page.name, i, text) for page in PAGES
-            for i, text in enumerate(pattern.findall(page.read_text()))]
-
-
-@pytest.mark.parametrize("page,number,text", blocks("cpp"),
-                         ids=lambda v: str(v) if not isinstance(v, str) or "\n" not in v else "")
-def test_the_blocks_of_the_pages_compile(page, number, text, tmp_path):
-    compile_example(text, tmp_path)
-
-
-@pytest.mark.parametrize("page,number,text", blocks("c"),
-                         ids=lambda v: str(v) if not isinstance(v, str) or "\n" not in v else "")
-def test_the_c_blocks_of_the_pages_compile(page, number, text, tmp_path):
-    compile_c_example(text, tmp_path)
-
-
-def run(*arguments, cwd=ROOT):
-    return subprocess.run([os.environ["ROTARY_COMMAND"], *arguments], capture_output=True, text=True,
-                          check=False, cwd=cwd,
-                          env={**os.environ, "LC_ALL": "C.UTF-8", "COLUMNS": "80"})
-
-
-def test_the_command_lines_of_the_readme_run(tmp_path):
-    np.save(tmp_path / "q.npy", np.ones((4096, 1, 128), np.float32))
-    models = ROOT / "examples" / "models"
-    words = {"MODEL": str(models / "llama-3.1-8b.json"), "A": str(models / "llama-3.1-8b.json"),
-             "B": str(models / "qwen2.5-7b-yarn.json")}
-    lines = [line for page, _, text in blocks("sh") if page == "README.md"
-             for line in text.splitlines() if line.startswith("rotary ")]
-    assert len(lines) >= 3
-    for line in lines:
-        line = line.split("#")[0].replace("[", "").replace("]", "")
-        arguments = [words.get(word, word) for word in shlex.split(line)[1:]]
-        done = run(*arguments, cwd=tmp_path)
-        assert done.returncode == 0, line + "\n" + done.stderr
-    assert (tmp_path / "out.npy").exists()
-
-
-def test_the_picture_in_the_readme_is_what_the_command_prints():
-    text = (ROOT / "README.md").read_text()
-    picture = text.split("```")[1]
-    done = run("inspect", "examples/models/llama-3.1-8b.json")
-    printed = {line.rstrip() for line in done.stdout.splitlines()}
-    shown = [line.rstrip() for line in picture.splitlines()
-             if line.strip() and not line.startswith("$") and "[...]" not in line]
-    assert len(shown) > 20
-    assert [line for line in shown if line not in printed] == []
+def test_the_readme_fits_on_three_screens():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert max(map(len, lines)) <= 100

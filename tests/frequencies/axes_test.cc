@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// From ladders to the matrix: axial, M-RoPE, mixed. Layouts are drawn, one letter a pair.
+// Axis maps: axial, M-RoPE, mixed. Layouts are drawn with one letter per pair.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string times(std::string_view text, int count) {
   return result;
 }
 
-/// The frequency of a pair that one axis drives; 0 for a still pair.
+/// The frequency of a pair of one axis; 0 for none.
 double driven(const Frequencies& f, std::int64_t pair) {
   double sum = 0.0;
   for (std::int64_t a = 0; a < f.axes; ++a) sum += f(pair, a);
@@ -35,15 +35,16 @@ TEST(Axial, TwoAxesInBlocks) {
   const Frequencies f = made(80, Axial{});
   EXPECT_EQ(f.axes, 2);
   EXPECT_EQ(drawing(f, "hw"), times("h", 20) + times("w", 20));
-  for (std::int64_t i = 0; i < 40; ++i) EXPECT_TRUE(near(driven(f, i), rung(1e4, 40, i % 20)));
+  for (std::int64_t i = 0; i < 40; ++i)
+    EXPECT_TRUE(near(driven(f, i), base_frequency(1e4, 40, i % 20)));
 }
 
-TEST(Axial, LeftOverDimsStandStill) {
+TEST(Axial, RemainingDimsHaveFrequencyZero) {
   EXPECT_EQ(drawing(made(10, Axial{}), "hw"), "hhww.");
   EXPECT_EQ(drawing(made(80, Axial{.axes = 3})),
             times("t", 13) + times("h", 13) + times("w", 13) + ".");
   EXPECT_EQ(drawing(made(8, Axial{.axes = 1}), "t"), "tttt");
-  // Too few dims for the axes: nothing turns.
+  // Too few dims for the axes: all frequencies are 0.
   EXPECT_EQ(drawing(made(4, Axial{.axes = 4}), "abcd"), "..");
 }
 
@@ -51,9 +52,9 @@ TEST(Axial, LeftOverDimsStandStill) {
 TEST(Axial, UnevenDims) {
   const Frequencies f = made(128, Axial{.axes = 3, .dims = {44, 42, 42}});
   EXPECT_EQ(drawing(f), times("t", 22) + times("h", 21) + times("w", 21));
-  EXPECT_TRUE(near(driven(f, 21), rung(1e4, 44, 21)));
-  EXPECT_TRUE(near(driven(f, 22 + 20), rung(1e4, 42, 20)));
-  EXPECT_TRUE(near(driven(f, 43 + 7), rung(1e4, 42, 7)));
+  EXPECT_TRUE(near(driven(f, 21), base_frequency(1e4, 44, 21)));
+  EXPECT_TRUE(near(driven(f, 22 + 20), base_frequency(1e4, 42, 20)));
+  EXPECT_TRUE(near(driven(f, 43 + 7), base_frequency(1e4, 42, 7)));
 
   const Frequencies with_gap = made(12, Axial{.axes = 3, .dims = {4, 0, 4}});
   EXPECT_EQ(drawing(with_gap), "ttww..");
@@ -62,33 +63,35 @@ TEST(Axial, UnevenDims) {
 TEST(Axial, Alternating) {
   const Frequencies f = made(16, Axial{.order = AxialOrder::kAlternating});
   EXPECT_EQ(drawing(f, "hw"), "hwhwhwhw");
-  for (std::int64_t i = 0; i < 8; ++i) EXPECT_TRUE(near(driven(f, i), rung(1e4, 8, i / 2)));
+  for (std::int64_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(near(driven(f, i), base_frequency(1e4, 8, i / 2)));
   EXPECT_EQ(drawing(made(14, Axial{.axes = 3, .order = AxialOrder::kAlternating})), "thwthw.");
 }
 
-// Pixtral: rows take rungs 0, 2, 4, ... of the ladder over all dims, columns 1, 3, 5, ...
+// Pixtral: rows have f_0, f_2, f_4, ... of the ladder over all dims, columns f_1, f_3, f_5, ...
 TEST(Axial, Strided) {
   const Frequencies f = made(64, Axial{.ladder = AxialLadder::kStrided});
   EXPECT_EQ(drawing(f, "hw"), times("h", 16) + times("w", 16));
   for (std::int64_t i = 0; i < 16; ++i) {
-    EXPECT_TRUE(near(f(i, 0), rung(1e4, 64, 2 * i)));
-    EXPECT_TRUE(near(f(16 + i, 1), rung(1e4, 64, 2 * i + 1)));
+    EXPECT_TRUE(near(f(i, 0), base_frequency(1e4, 64, 2 * i)));
+    EXPECT_TRUE(near(f(16 + i, 1), base_frequency(1e4, 64, 2 * i + 1)));
   }
   const Frequencies alternating =
       made(16, Axial{.order = AxialOrder::kAlternating, .ladder = AxialLadder::kStrided});
   EXPECT_EQ(drawing(alternating, "hw"), "hwhwhwhw");
-  for (std::int64_t i = 0; i < 8; ++i) EXPECT_TRUE(near(driven(alternating, i), rung(1e4, 16, i)));
+  for (std::int64_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(near(driven(alternating, i), base_frequency(1e4, 16, i)));
 }
 
-// Kimi lays out columns before rows.
+// Kimi has columns before rows.
 TEST(Axial, AxisOrder) {
   EXPECT_EQ(drawing(made(8, Axial{.axis_order = {1, 0}}), "hw"), "wwhh");
   EXPECT_EQ(drawing(made(72, Axial{.order = AxialOrder::kAlternating, .axis_order = {1, 0}}), "hw"),
             times("wh", 18));
   const Frequencies f = made(12, Axial{.axes = 3, .dims = {6, 4, 2}, .axis_order = {2, 0, 1}});
   EXPECT_EQ(drawing(f), "wwwtth");
-  EXPECT_TRUE(near(f(2, 2), rung(1e4, 6, 2)));
-  EXPECT_TRUE(near(f(4, 0), rung(1e4, 4, 1)));
+  EXPECT_TRUE(near(f(2, 2), base_frequency(1e4, 6, 2)));
+  EXPECT_TRUE(near(f(4, 0), base_frequency(1e4, 4, 1)));
 }
 
 TEST(Axial, ScalesEachLadderAndKeepsScale) {
@@ -99,7 +102,7 @@ TEST(Axial, ScalesEachLadderAndKeepsScale) {
   for (std::int64_t i = 0; i < 16; ++i) EXPECT_EQ(driven(f, i), own(i % 8));
 }
 
-TEST(Axial, GrowthIsPlacedWithItsRung) {
+TEST(Axial, GrowthFollowsItsFrequency) {
   const Frequencies f = made(16, Axial{}, Xpos{});
   const Frequencies own = make_frequencies({.rotary_dim = 8, .theta = 1e4, .scaling = Xpos{}});
   ASSERT_EQ(f.growth.size(), 16u);
@@ -109,7 +112,7 @@ TEST(Axial, GrowthIsPlacedWithItsRung) {
   }
 }
 
-/// M-RoPE never changes the ladder: pair i has rung i, whatever its axis.
+/// M-RoPE keeps the ladder: pair i has f_i, on any axis.
 std::string mrope(std::vector<std::int64_t> sections, MropeOrder order, std::int64_t pairs) {
   const auto axes = static_cast<std::int64_t>(sections.size());
   const Frequencies f = made(2 * pairs, Mrope{std::move(sections), order});
@@ -176,7 +179,7 @@ TEST(Mixed, IsTheMatrixGiven) {
   EXPECT_EQ(cube.values, (std::vector<double>{1, 2, 3}));
 }
 
-TEST(AxesOf, CountsThePositionsRead) {
+TEST(AxesOf, CountsPositionAxes) {
   EXPECT_EQ(axes_of(OneAxis{}), 1);
   EXPECT_EQ(axes_of(Axial{.axes = 3}), 3);
   EXPECT_EQ(axes_of(Mrope{.sections = {1, 2, 3, 4}}), 4);

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Comparisons of frequencies with formulas evaluated in 256 bits. The formulas are written from the
-// papers and from what public implementations do, not from src.
+// Comparison of frequencies with formulas in 256 bits. The formulas are written from the papers and
+// public implementations, not from src.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ namespace rotary {
 
 using reference::Real;
 
-/// make_frequencies computes in long double and rounds once: 1.2e-16. The rest is for platforms
-/// whose long double is a double.
+/// make_frequencies computes in long double and rounds once: 1.2e-16. The rest allows for a long
+/// double that is a double.
 inline constexpr double kRelative = 1e-15;
 
 inline ::testing::AssertionResult near(double got, const Real& expected,
@@ -32,7 +32,7 @@ inline ::testing::AssertionResult near(double got, const Real& expected,
 }
 
 /// theta^(-2i/d).
-inline Real rung(const Real& theta, std::int64_t d, std::int64_t i) {
+inline Real base_frequency(const Real& theta, std::int64_t d, std::int64_t i) {
   return pow(theta, Real(-2 * i) / Real(d));
 }
 
@@ -41,7 +41,7 @@ inline Real rotations(const Real& f, std::int64_t length) {
   return Real(length) * f / (2 * Real::pi());
 }
 
-/// One axis, `pairs` pairs, each by the formula.
+/// Expects one axis and `pairs` frequencies by the formula.
 inline ::testing::AssertionResult ladder_is(const Frequencies& f, std::int64_t pairs,
                                             const std::function<Real(std::int64_t)>& formula) {
   if (f.pairs != pairs || f.axes != 1 || f.values.size() != static_cast<std::size_t>(pairs)) {
@@ -54,7 +54,7 @@ inline ::testing::AssertionResult ladder_is(const Frequencies& f, std::int64_t p
   return ::testing::AssertionSuccess();
 }
 
-/// The axis that drives each pair, as a letter; '.' for none and '*' for several.
+/// The axis of each pair as a letter; '.' for none and '*' for several.
 inline std::string drawing(const Frequencies& f, std::string_view letters = "thw") {
   std::string text;
   for (std::int64_t pair = 0; pair < f.pairs; ++pair) {

@@ -1,8 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frequencies adjusted pair by pair or by a learned number: proportional, divisors, learnable,
-// receptive field, xPos.
+// Adjusted and learned frequencies: proportional, divisors, learnable, receptive field, xPos.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +17,8 @@ Frequencies made(const Scaling& scaling, std::int64_t d = 64) {
   return make_frequencies({.rotary_dim = d, .theta = 1e4, .scaling = scaling});
 }
 
-// n = int(fraction * d // 2) pairs turn, on the ladder of the whole head.
-TEST(Proportional, FastestPairsTurnOnTheWholeLadder) {
+// n = int(fraction * d // 2) pairs have the frequencies of the whole head, the others 0.
+TEST(Proportional, FastestPairsKeepTheLadderOfTheHead) {
   struct Case {
     double fraction;
     std::int64_t d;
@@ -33,19 +32,20 @@ TEST(Proportional, FastestPairsTurnOnTheWholeLadder) {
                         {0.334, 192, 32}}) {
     for (const double factor : {1.0, 8.0}) {
       const Frequencies f = made(Proportional{.fraction = c.fraction, .factor = factor}, c.d);
-      EXPECT_TRUE(ladder_is(
-          f, c.d / 2,
-          [&](std::int64_t i) { return i < c.turning ? rung(1e4, c.d, i) / factor : Real(0); }))
+      EXPECT_TRUE(ladder_is(f, c.d / 2,
+                            [&](std::int64_t i) {
+                              return i < c.turning ? base_frequency(1e4, c.d, i) / factor : Real(0);
+                            }))
           << c.fraction << " of " << c.d;
     }
   }
 }
 
 TEST(Divisors, DivideEachPair) {
-  std::vector<double> divisor(32, 1e30);  // as GGUF holds pairs that stand still
+  std::vector<double> divisor(32, 1e30);  // GGUF's form of frequency 0
   for (std::size_t i = 0; i < 16; ++i) divisor[i] = 1.0 + 0.37 * static_cast<double>(i);
   EXPECT_TRUE(ladder_is(made(Divisors{divisor}), 32, [&](std::int64_t i) {
-    return rung(1e4, 64, i) / divisor[static_cast<std::size_t>(i)];
+    return base_frequency(1e4, 64, i) / divisor[static_cast<std::size_t>(i)];
   }));
 }
 
@@ -53,7 +53,7 @@ TEST(Learnable, GainsAreExponentials) {
   std::vector<double> gain(32);
   for (std::size_t i = 0; i < 32; ++i) gain[i] = 0.4 * std::sin(1.0 + static_cast<double>(i));
   EXPECT_TRUE(ladder_is(made(Learnable{gain}), 32, [&](std::int64_t i) {
-    return rung(1e4, 64, i) * exp(Real(gain[static_cast<std::size_t>(i)]));
+    return base_frequency(1e4, 64, i) * exp(Real(gain[static_cast<std::size_t>(i)]));
   }));
 }
 
@@ -65,12 +65,13 @@ TEST(Learnable, ZeroGainsAreTheDefault) {
   }
 }
 
-TEST(ReceptiveField, AddsOneCommonSlowTurn) {
+TEST(ReceptiveField, AddsACommonFrequency) {
   for (const double alpha : {-0.5, 0.0, 0.25, 1.0}) {
     for (const double rho : {0.5, 1.0, 2.0}) {
       const Frequencies f = made(ReceptiveField{.alpha = alpha, .rho = rho});
       EXPECT_TRUE(ladder_is(f, 32, [&](std::int64_t i) {
-        return Real(alpha) / pow(Real(10000), Real(rho)) + (1 - Real(alpha)) * rung(1e4, 64, i);
+        return Real(alpha) / pow(Real(10000), Real(rho)) +
+               (1 - Real(alpha)) * base_frequency(1e4, 64, i);
       })) << alpha;
     }
   }
@@ -101,7 +102,7 @@ TEST(ReceptiveField, Identity) {
   }
 }
 
-// zeta_i = (2i + 0.4 d) / (1.4 d), growth ln(zeta_i) / 512 a position.
+// zeta_i = (2i + 0.4 d) / (1.4 d), growth ln(zeta_i) / 512 per position.
 TEST(Xpos, GrowthBesideTheDefaultFrequencies) {
   for (const double scale_base : {256.0, 512.0}) {
     const Frequencies f = made(Xpos{.scale_base = scale_base, .origin = 1024.0});

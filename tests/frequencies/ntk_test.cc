@@ -16,18 +16,19 @@ TEST(Ntk, Plain) {
           make_frequencies({.rotary_dim = d, .theta = 1e4, .scaling = Ntk{.factor = k}});
       EXPECT_TRUE(ladder_is(f, d / 2,
                             [&](std::int64_t i) {
-                              return rung(Real(1e4) * k, d, i) / pow(Real(k), Real(2) / Real(d));
+                              return base_frequency(Real(1e4) * k, d, i) /
+                                     pow(Real(k), Real(2) / Real(d));
                             }))
           << "k " << k << " d " << d;
     }
   }
 }
 
-// What the form is made for: the slowest pair is stretched by exactly k, as interpolation would.
+// The purpose of the formula: the lowest frequency is divided by exactly k, as in interpolation.
 TEST(Ntk, SlowestPairIsInterpolated) {
   const Frequencies f =
       make_frequencies({.rotary_dim = 128, .theta = 1e4, .scaling = Ntk{.factor = 8}});
-  EXPECT_TRUE(near(f(63), rung(1e4, 128, 63) / 8));
+  EXPECT_TRUE(near(f(63), base_frequency(1e4, 128, 63) / 8));
 }
 
 // f_i / exp(a (i+1)^b), a = ln k / (d/2)^b
@@ -37,9 +38,9 @@ TEST(Ntk, MixedB) {
         {.rotary_dim = 128, .theta = 1e4, .scaling = Ntk{.factor = 8, .mixed_b = b}});
     EXPECT_TRUE(ladder_is(f, 64, [&](std::int64_t i) {
       const Real a = log(Real(8)) / pow(Real(64), Real(b));
-      return rung(1e4, 128, i) / exp(a * pow(Real(i + 1), Real(b)));
+      return base_frequency(1e4, 128, i) / exp(a * pow(Real(i + 1), Real(b)));
     })) << b;
-    EXPECT_TRUE(near(f(63), rung(1e4, 128, 63) / 8));
+    EXPECT_TRUE(near(f(63), base_frequency(1e4, 128, 63) / 8));
   }
 }
 
@@ -50,10 +51,10 @@ TEST(NtkAlpha, ChangesTheBase) {
       const Frequencies f =
           make_frequencies({.rotary_dim = d, .theta = 1e4, .scaling = NtkAlpha{.alpha = alpha}});
       const Real theta = Real(1e4) * pow(Real(alpha), Real(d) / Real(d - 2));
-      EXPECT_TRUE(ladder_is(f, d / 2, [&](std::int64_t i) { return rung(theta, d, i); }));
-      // The fastest pair is left alone, the slowest stretched by alpha.
+      EXPECT_TRUE(ladder_is(f, d / 2, [&](std::int64_t i) { return base_frequency(theta, d, i); }));
+      // The highest frequency is kept, the lowest divided by alpha.
       EXPECT_EQ(f(0), 1.0);
-      EXPECT_TRUE(near(f(d / 2 - 1), rung(1e4, d, d / 2 - 1) / alpha));
+      EXPECT_TRUE(near(f(d / 2 - 1), base_frequency(1e4, d, d / 2 - 1) / alpha));
     }
   }
 }
@@ -64,7 +65,7 @@ TEST(DynamicNtk, BelowAtAndAboveTheOriginalContext) {
                         .theta = 1e4,
                         .scaling = DynamicNtk{.factor = factor, .original_context = 8192}};
     EXPECT_TRUE(depends_on_context(recipe));
-    const auto plain = [](std::int64_t i) { return rung(1e4, 128, i); };
+    const auto plain = [](std::int64_t i) { return base_frequency(1e4, 128, i); };
     for (const std::int64_t context : {0, 1, 8191, 8192}) {
       EXPECT_TRUE(ladder_is(make_frequencies(recipe, context), 64, plain)) << context;
     }
@@ -72,7 +73,7 @@ TEST(DynamicNtk, BelowAtAndAboveTheOriginalContext) {
       const Real gain = Real(factor) * Real(context) / 8192 - (Real(factor) - 1);
       const Real theta = Real(1e4) * pow(gain, Real(128) / 126);
       EXPECT_TRUE(ladder_is(make_frequencies(recipe, context), 64, [&](std::int64_t i) {
-        return rung(theta, 128, i);
+        return base_frequency(theta, 128, i);
       })) << context;
     }
   }

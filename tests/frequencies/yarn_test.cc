@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The three that go by the name of YaRN.
+// The three variants named YaRN.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Real correction_dim(double turns, std::int64_t d, double theta, std::int64_t len
   return Real(d) * log(Real(length) / (Real(turns) * 2 * Real::pi())) / (2 * log(Real(theta)));
 }
 
-Real yarn_rung(const Yarn& yarn, double theta, std::int64_t d, std::int64_t i) {
+Real yarn_frequency(const Yarn& yarn, double theta, std::int64_t d, std::int64_t i) {
   Real low = correction_dim(yarn.beta_fast, d, theta, yarn.original_context);
   Real high = correction_dim(yarn.beta_slow, d, theta, yarn.original_context);
   if (yarn.truncate) {
@@ -35,7 +35,7 @@ Real yarn_rung(const Yarn& yarn, double theta, std::int64_t d, std::int64_t i) {
   high = std::min(high, Real(d - 1));
   if (low == high) high = high + Real(1) / 1000;
   const Real ramp = clamp01((Real(i) - low) / (high - low));
-  const Real f = rung(theta, d, i);
+  const Real f = base_frequency(theta, d, i);
   return f / yarn.factor * ramp + f * (1 - ramp);
 }
 
@@ -52,8 +52,8 @@ TEST(Yarn, RampOverPairNumbers) {
                             .truncate = truncate};
             const Frequencies f =
                 make_frequencies({.rotary_dim = d, .theta = 1e4, .scaling = yarn});
-            ASSERT_TRUE(
-                ladder_is(f, d / 2, [&](std::int64_t i) { return yarn_rung(yarn, 1e4, d, i); }))
+            ASSERT_TRUE(ladder_is(f, d / 2,
+                                  [&](std::int64_t i) { return yarn_frequency(yarn, 1e4, d, i); }))
                 << "factor " << factor << " truncate " << truncate << " beta " << betas.first
                 << " length " << length << " d " << d;
           }
@@ -68,11 +68,12 @@ TEST(Yarn, RampOfNoWidth) {
   const Yarn yarn{.factor = 4, .original_context = 6};
   const Frequencies f = make_frequencies({.rotary_dim = 64, .theta = 1e4, .scaling = yarn});
   EXPECT_EQ(f(0), 1.0);
-  for (std::int64_t i = 1; i < 32; ++i) EXPECT_TRUE(near(f(i), rung(1e4, 64, i) / 4)) << i;
+  for (std::int64_t i = 1; i < 32; ++i)
+    EXPECT_TRUE(near(f(i), base_frequency(1e4, 64, i) / 4)) << i;
 }
 
 // Equal betas without truncation: both dims are 7.9995, and pair 8 is half way up a ramp that is
-// 0.001 wide. The ramp magnifies what long double leaves of the dims.
+// 0.001 wide. The ramp magnifies the rounding of the dims.
 TEST(Yarn, RampOfNoWidthBetweenPairs) {
   const double beta = static_cast<double>(
       4096 / (2 * Real::pi() * pow(Real(1e4), Real(2) * Real(7.9995) / Real(64))));
@@ -82,10 +83,10 @@ TEST(Yarn, RampOfNoWidthBetweenPairs) {
                   .beta_slow = beta,
                   .truncate = false};
   const Frequencies f = make_frequencies({.rotary_dim = 64, .theta = 1e4, .scaling = yarn});
-  EXPECT_TRUE(near(f(7), rung(1e4, 64, 7)));
-  EXPECT_TRUE(near(f(8), yarn_rung(yarn, 1e4, 64, 8), 1e-12));
-  EXPECT_TRUE(near(f(8), rung(1e4, 64, 8) * 0.625, 1e-9));
-  EXPECT_TRUE(near(f(9), rung(1e4, 64, 9) / 4));
+  EXPECT_TRUE(near(f(7), base_frequency(1e4, 64, 7)));
+  EXPECT_TRUE(near(f(8), yarn_frequency(yarn, 1e4, 64, 8), 1e-12));
+  EXPECT_TRUE(near(f(8), base_frequency(1e4, 64, 8) * 0.625, 1e-9));
+  EXPECT_TRUE(near(f(9), base_frequency(1e4, 64, 9) / 4));
 }
 
 TEST(Yarn, FactorUpToOneHasNoTemperature) {
@@ -109,7 +110,7 @@ TEST(Yarn, Scale) {
   EXPECT_TRUE(near(yarn_of({.factor = 40, .mscale = 0.707, .mscale_all_dim = 0.707}).scale, 1));
   EXPECT_TRUE(near(yarn_of({.factor = 32, .mscale = 1.0, .mscale_all_dim = 0.5}).scale,
                    temperature(32, 1.0) / temperature(32, 0.5)));
-  // One of the two alone, or zero, counts for nothing.
+  // One of the two alone, or zero, has no effect.
   EXPECT_TRUE(near(yarn_of({.factor = 4, .mscale = 0.5}).scale, temperature(4)));
   EXPECT_TRUE(near(yarn_of({.factor = 4, .mscale_all_dim = 0.5}).scale, temperature(4)));
   EXPECT_TRUE(
@@ -148,9 +149,9 @@ TEST(Yarn, GptOss) {
   };
   const Frequencies exact = made(false);
   const Frequencies rounded = made(true);
-  EXPECT_EQ(exact(8), static_cast<double>(rung(150000, 64, 8)));
-  EXPECT_LT(exact(9), static_cast<double>(rung(150000, 64, 9)));
-  EXPECT_TRUE(near(exact(18), rung(150000, 64, 18) / 32));
+  EXPECT_EQ(exact(8), static_cast<double>(base_frequency(150000, 64, 8)));
+  EXPECT_LT(exact(9), static_cast<double>(base_frequency(150000, 64, 9)));
+  EXPECT_TRUE(near(exact(18), base_frequency(150000, 64, 18) / 32));
   EXPECT_NEAR(rounded(17) / exact(17), 1.76, 0.005);
 }
 
@@ -180,7 +181,7 @@ TEST(YarnPaper, RampOverRotations) {
            .scaling =
                YarnPaper{.factor = s, .original_context = 4096, .alpha = alpha, .beta = beta}});
       EXPECT_TRUE(ladder_is(f, 64, [&](std::int64_t i) {
-        const Real plain = rung(1e4, 128, i);
+        const Real plain = base_frequency(1e4, 128, i);
         const Real gamma = clamp01((rotations(plain, 4096) - alpha) / (Real(beta) - Real(alpha)));
         return (1 - gamma) * plain / s + gamma * plain;
       })) << s;
@@ -189,8 +190,8 @@ TEST(YarnPaper, RampOverRotations) {
   }
 }
 
-// The two readings part by a factor of 3 in the middle (d 128, 4096 positions, factor 16).
-TEST(YarnPaper, IsNotWhatCodeDoes) {
+// The two variants differ by a factor of 3 in the middle (d 128, 4096 positions, factor 16).
+TEST(YarnPaper, DiffersFromImplementations) {
   const auto made = [](const Scaling& scaling) {
     return make_frequencies({.rotary_dim = 128, .theta = 1e4, .scaling = scaling});
   };
@@ -214,16 +215,16 @@ TEST(YarnWalkthrough, BothSidesOfTheOriginalContext) {
       EXPECT_TRUE(depends_on_context(recipe));
       for (const std::int64_t context : {0, 100, 2048}) {
         EXPECT_TRUE(ladder_is(make_frequencies(recipe, context), d / 2,
-                              [&](std::int64_t i) { return rung(theta, d, i); }));
+                              [&](std::int64_t i) { return base_frequency(theta, d, i); }));
       }
       std::int64_t corr = d / 2;
       for (std::int64_t i = d / 2; i-- > 0;) {
-        if (2 * Real::pi() / rung(theta, d, i) > Real(2048)) corr = i;
+        if (2 * Real::pi() / base_frequency(theta, d, i) > Real(2048)) corr = i;
       }
       EXPECT_TRUE(ladder_is(make_frequencies(recipe, 2049), d / 2, [&](std::int64_t i) {
         const Real beta = 1 + Real(3) * Real(i) / Real(std::max<std::int64_t>(d / 2 - 1, 1));
         const Real scale = i < corr ? (beta * 16 - beta + 1) / (beta * 16) : Real(1) / 16;
-        return rung(theta, d, i) * scale;
+        return base_frequency(theta, d, i) * scale;
       })) << d;
     }
   }

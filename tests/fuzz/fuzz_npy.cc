@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// libFuzzer: any bytes as a .npy file. An exception is an answer; everything else is a finding.
+// libFuzzer: any bytes as a .npy file. Exceptions are expected; anything else is a finding.
 //   fuzz_npy -max_total_time=60 -rss_limit_mb=512 -malloc_limit_mb=64 found/ corpus/npy/
 #include <cstddef>
 #include <cstdint>

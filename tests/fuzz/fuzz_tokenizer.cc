@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Any bytes as a text, a vocabulary or a dictionary: the first byte says which.
+// libFuzzer: any bytes as a text, a vocabulary or a dictionary, by the first byte.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -22,8 +22,8 @@ using rotary::roformer::TokenizerKind;
 using rotary::roformer::Tokens;
 using rotary::roformer::Vocabulary;
 
-void require(bool holds) {
-  if (!holds) std::abort();
+void require(bool condition) {
+  if (!condition) std::abort();
 }
 
 std::unique_ptr<const Tokenizer> tokenizer_of(TokenizerKind kind) {

@@ -1,10 +1,10 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the seeds of the fuzz targets: small good files, written by other people's libraries.
+"""Makes the seed corpus of the fuzz targets: small valid files, written by other libraries.
 
     python tests/fuzz/make_corpus.py [FOLDER]      # default: corpus, beside this file
 
-Needs numpy, safetensors and gguf. The output depends on nothing but their versions.
+Needs numpy, safetensors and gguf. The output depends only on their versions.
 """
 
 import io
@@ -16,7 +16,7 @@ import gguf
 import numpy as np
 from safetensors.numpy import save
 
-GGUF_ALIGNMENT = 8  # Short files are fuzzed faster.
+GGUF_ALIGNMENT = 8  # short files are fuzzed faster
 
 
 def npy_files():

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: the command under test, and the rotation in float64 NumPy."""
+"""Shared by the tests: the command under test, and the rotation in float64 NumPy."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def succeed(*args):
 
 
 def refused(*args):
-    """Runs the command, which must fail in the promised way; gives the line it prints."""
+    """Runs the command, which must fail with code 1; returns the one line that it prints."""
     result = run(*args)
     assert result.returncode == 1, (result.returncode, result.stderr)
     assert result.stdout == ""
@@ -50,10 +50,10 @@ def rope_of(model):
     return rope
 
 
-# ---- The oracle ----------------------------------------------------------------------------------
+# ---- Reference -----------------------------------------------------------------------------------
 
 
-def ladder(theta, dim):
+def base_frequencies(theta, dim):
     """f_i = theta^(-2i/d)."""
     return theta ** -(np.arange(0, dim, 2, dtype=np.float64) / dim)
 
@@ -67,12 +67,12 @@ def yarn(theta, dim, factor, original, beta_fast=32.0, beta_slow=1.0):
     low = max(np.floor(correction(beta_fast)), 0)
     high = min(np.ceil(correction(beta_slow)), dim - 1)
     ramp = np.clip((np.arange(dim // 2) - low) / max(high - low, 0.001), 0, 1)
-    f = ladder(theta, dim)
+    f = base_frequencies(theta, dim)
     return f / factor * ramp + f * (1 - ramp), 0.1 * np.log(factor) + 1
 
 
-def turn(x, phases, pairing, scale=1.0):
-    """Rotates [tokens, heads, head_dim] by phases [tokens, pairs]; the rest of a head stays."""
+def rotate_heads(x, phases, pairing, scale=1.0):
+    """Rotates the first dims of [tokens, heads, head_dim] by phases [tokens, pairs]."""
     out = np.array(x, dtype=np.float64)
     pairs = phases.shape[1]
     first = np.arange(pairs) * 2 if pairing == "interleaved" else np.arange(pairs)
@@ -86,10 +86,10 @@ def turn(x, phases, pairing, scale=1.0):
 # One rounding to the type of the tensor, and float32 arithmetic before it, for |x| < 4. The phases
 # of the oracle are rounded too: 1.5e-11 at position 131071.
 TOLERANCE = {
-    "float16": dict(rtol=2**-11, atol=1e-6),
-    "bfloat16": dict(rtol=2**-8, atol=1e-6),
-    "float32": dict(rtol=0, atol=4e-6),
-    "float64": dict(rtol=0, atol=1e-10),
+    "float16": {"rtol": 2**-11, "atol": 1e-6},
+    "bfloat16": {"rtol": 2**-8, "atol": 1e-6},
+    "float32": {"rtol": 0, "atol": 4e-6},
+    "float64": {"rtol": 0, "atol": 1e-10},
 }
 
 
@@ -98,7 +98,7 @@ def assert_rotated(actual, expected, dtype):
     np.testing.assert_allclose(actual.astype(np.float64), expected, **TOLERANCE[dtype])
 
 
-def some_heads(tokens=5, heads=3, head_dim=16):
+def random_heads(tokens=5, heads=3, head_dim=16):
     """Float64 [tokens, heads, head_dim] that every float type holds without loss."""
     values = np.random.default_rng(7).integers(-127, 128, (tokens, heads, head_dim))
     return values.astype(np.float64) / 32

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from interop import assert_rotated, ladder, refused, rotate, some_heads, turn
+from interop import assert_rotated, base_frequencies, random_heads, refused, rotate, rotate_heads
 
 HEAD_DIM = 16
 THETA = 10000.0
-X = some_heads(head_dim=HEAD_DIM)
+X = random_heads(head_dim=HEAD_DIM)
 POSITIONS = np.array([0, 1, -3, 4096, 131071])
 
 
 @pytest.fixture(name="model")
 def llama(tmp_path):
-    """A Llama: the whole head turns, halves."""
+    """A Llama: the whole head is rotated, half pairing."""
     path = tmp_path / "config.json"
     config = {
         "model_type": "llama",
@@ -43,8 +43,8 @@ def position_file(tmp_path):
 
 
 def expected(x=X, positions=POSITIONS):
-    phases = np.asarray(positions, dtype=np.float64)[:, None] * ladder(THETA, HEAD_DIM)
-    return turn(x, phases, "half")
+    phases = np.asarray(positions, dtype=np.float64)[:, None] * base_frequencies(THETA, HEAD_DIM)
+    return rotate_heads(x, phases, "half")
 
 
 def save_npy(path, array, version=None):
@@ -93,7 +93,7 @@ def test_reads_what_numpy_writes(tmp_path, model, ids, descr, order, version):
 @pytest.mark.parametrize("shape", [(1, 1, 16), (5, 3, 16), (7, 13, 16), (100, 1, 16)])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_writes_byte_for_byte_what_numpy_writes(tmp_path, model, dtype, shape):
-    np.save(tmp_path / "in.npy", some_heads(*shape).astype(dtype))
+    np.save(tmp_path / "in.npy", random_heads(*shape).astype(dtype))
     rotate(model, tmp_path / "in.npy", tmp_path / "out.npy", f"0:{shape[0]}")
     by_numpy = io.BytesIO()
     np.save(by_numpy, np.load(tmp_path / "out.npy"))
@@ -134,10 +134,10 @@ def test_inverse_undoes_the_rotation(tmp_path, model, ids):
 def test_reference_precision_forms_angles_in_float32(tmp_path, model, ids):
     np.save(tmp_path / "in.npy", X.astype(np.float32))
     rotate(model, tmp_path / "in.npy", tmp_path / "out.npy", ids, "--precision", "reference")
-    frequencies = ladder(THETA, HEAD_DIM).astype(np.float32)
+    frequencies = base_frequencies(THETA, HEAD_DIM).astype(np.float32)
     phases = POSITIONS.astype(np.float32)[:, None] * frequencies
     # A frequency may be off by one float32 step: 6e-8 of the angle.
-    difference = np.load(tmp_path / "out.npy") - turn(X, phases.astype(np.float64), "half")
+    difference = np.load(tmp_path / "out.npy") - rotate_heads(X, phases.astype(np.float64), "half")
     assert np.all(np.abs(difference) < 4e-6 + 8 * 1.2e-7 * np.abs(POSITIONS)[:, None, None])
 
 
@@ -152,14 +152,14 @@ def test_interleaved_pairs_of_a_part_of_the_head(tmp_path, ids):
     (tmp_path / "config.json").write_text(json.dumps(config))
     np.save(tmp_path / "in.npy", X)
     rotate(tmp_path, tmp_path / "in.npy", tmp_path / "out.npy", ids)
-    target = turn(X, POSITIONS[:, None] * ladder(10000.0, 8), "interleaved")
+    target = rotate_heads(X, POSITIONS[:, None] * base_frequencies(10000.0, 8), "interleaved")
     assert_rotated(np.load(tmp_path / "out.npy"), target, "float64")
 
 
 # ---- safetensors ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metadata", [None, {"format": "np", "note": "\u00e9\"\\"}])
+@pytest.mark.parametrize("metadata", [None, {"format": "np", "note": '\u00e9"\\'}])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_reads_and_writes_what_safetensors_does(tmp_path, model, ids, dtype, metadata):
     path = tmp_path / "in.safetensors"

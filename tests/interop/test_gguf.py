@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from interop import (
     assert_rotated,
-    ladder,
+    base_frequencies,
+    random_heads,
     refused,
     rope_of,
     ropes_of,
     rotate,
-    some_heads,
-    turn,
+    rotate_heads,
     yarn,
 )
 
@@ -68,7 +68,7 @@ def gguf_path(tmp_path):
 
 def llama3_divisors(dim=HEAD_DIM, theta=500000.0, factor=8.0, original=8192, low=1.0, high=4.0):
     """What the converter of Llama 3.1 stores as rope_freqs."""
-    f = ladder(theta, dim)
+    f = base_frequencies(theta, dim)
     smooth = np.clip((original * f / (2 * np.pi) - low) / (high - low), 0, 1)
     return (1 / ((1 - smooth) / factor + smooth)).astype(np.float32)
 
@@ -76,7 +76,7 @@ def llama3_divisors(dim=HEAD_DIM, theta=500000.0, factor=8.0, original=8192, low
 def test_plain_llama(path):
     write(path, "llama")
     rope = rope_of(path)
-    assert_frequencies(rope, ladder(500000.0, HEAD_DIM))
+    assert_frequencies(rope, base_frequencies(500000.0, HEAD_DIM))
     assert rope["pairing"] == "interleaved"
     assert rope["head_dim"] == HEAD_DIM
     assert rope["rotary_dim"] == HEAD_DIM
@@ -88,7 +88,7 @@ def test_plain_llama(path):
 def test_half_pairing_and_part_of_the_head(path):
     write(path, "gptneox", dimension_count=32, theta=10000.0)
     rope = rope_of(path)
-    assert_frequencies(rope, ladder(10000.0, 32))
+    assert_frequencies(rope, base_frequencies(10000.0, 32))
     assert rope["pairing"] == "half"
     assert rope["rotary_dim"] == 32
 
@@ -97,7 +97,9 @@ def test_half_pairing_and_part_of_the_head(path):
 def test_rope_freqs_divide(path, dtype):
     divisors = llama3_divisors().astype(dtype)
     write(path, "llama", tensors={"rope_freqs.weight": divisors})
-    assert_frequencies(rope_of(path), ladder(500000.0, HEAD_DIM) / divisors.astype(np.float64))
+    assert_frequencies(
+        rope_of(path), base_frequencies(500000.0, HEAD_DIM) / divisors.astype(np.float64)
+    )
 
 
 def test_linear_scaling(path):
@@ -107,16 +109,16 @@ def test_linear_scaling(path):
 
     write(path, "llama", configure)
     rope = rope_of(path)
-    assert_frequencies(rope, ladder(500000.0, HEAD_DIM) / 4)
+    assert_frequencies(rope, base_frequencies(500000.0, HEAD_DIM) / 4)
     assert rope["recipe"]["type"] == "linear"
     assert rope["scale"] == 1
 
 
 def test_linear_scaling_without_a_type_and_by_its_old_key(path):
     write(path, "llama", lambda writer: writer.add_rope_scaling_factor(2.0))
-    assert_frequencies(rope_of(path), ladder(500000.0, HEAD_DIM) / 2)
+    assert_frequencies(rope_of(path), base_frequencies(500000.0, HEAD_DIM) / 2)
     write(path, "llama", lambda writer: writer.add_float32("llama.rope.scale_linear", 2.0))
-    assert_frequencies(rope_of(path), ladder(500000.0, HEAD_DIM) / 2)
+    assert_frequencies(rope_of(path), base_frequencies(500000.0, HEAD_DIM) / 2)
 
 
 def configure_yarn(writer):
@@ -149,17 +151,19 @@ def test_longrope_takes_its_factors_from_tensors(path, tmp_path):
     write(path, "phi3", configure, tensors, context_length=131072, theta=10000.0)
     rope = rope_of(path)
     scale = float(np.float32(1.1902))
-    assert_frequencies(rope, ladder(10000.0, HEAD_DIM) / short)
+    assert_frequencies(rope, base_frequencies(10000.0, HEAD_DIM) / short)
     assert rope["scale"] == pytest.approx(scale, rel=1e-12)
     assert rope["recipe"]["type"] == "longrope"
     assert rope["context"] == {"trained": 4096, "extended": 131072}
 
-    x = some_heads(3, 2, HEAD_DIM)
+    x = random_heads(3, 2, HEAD_DIM)
     np.save(tmp_path / "x.npy", x)
     for context, factors in [(4096, short), (4097, long), (131072, long)]:
         rotate(path, tmp_path / "x.npy", tmp_path / "y.npy", "0:3", "--context", context)
-        phases = np.arange(3)[:, None] * ladder(10000.0, HEAD_DIM) / factors
-        assert_rotated(np.load(tmp_path / "y.npy"), turn(x, phases, "half", scale), "float64")
+        phases = np.arange(3)[:, None] * base_frequencies(10000.0, HEAD_DIM) / factors
+        assert_rotated(
+            np.load(tmp_path / "y.npy"), rotate_heads(x, phases, "half", scale), "float64"
+        )
 
 
 def test_sections_give_the_pairs_to_axes(path, tmp_path):
@@ -174,16 +178,16 @@ def test_sections_give_the_pairs_to_axes(path, tmp_path):
     rope = rope_of(path)
     axis_of = np.repeat([0, 1, 2], sections)
     expected = np.zeros((HEAD_DIM // 2, 3))
-    expected[np.arange(HEAD_DIM // 2), axis_of] = ladder(1e6, HEAD_DIM)
+    expected[np.arange(HEAD_DIM // 2), axis_of] = base_frequencies(1e6, HEAD_DIM)
     np.testing.assert_allclose(frequencies(rope), expected, rtol=1e-12)
     assert rope["axes"] == ["t", "h", "w"]
 
-    x = some_heads(4, 2, HEAD_DIM)
+    x = random_heads(4, 2, HEAD_DIM)
     positions = np.array([[0, 1, 1, 2], [0, 1, 5, 2], [0, 7, 1, 2]])
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "p.npy", positions)
     rotate(path, tmp_path / "x.npy", tmp_path / "y.npy", tmp_path / "p.npy")
-    target = turn(x, positions.T @ expected.T, "half")
+    target = rotate_heads(x, positions.T @ expected.T, "half")
     assert_rotated(np.load(tmp_path / "y.npy"), target, "float64")
 
 
@@ -199,26 +203,26 @@ def test_sliding_layers_have_a_base_of_their_own(path, factor):
     write(path, "gemma3", configure, context_length=131072, theta=1e6)
     ropes = ropes_of(path)
     assert sorted(ropes) == ["full_attention", "sliding_attention"]
-    assert_frequencies(ropes["full_attention"], ladder(1e6, HEAD_DIM) / (factor or 1))
-    assert_frequencies(ropes["sliding_attention"], ladder(10000.0, HEAD_DIM))
+    assert_frequencies(ropes["full_attention"], base_frequencies(1e6, HEAD_DIM) / (factor or 1))
+    assert_frequencies(ropes["sliding_attention"], base_frequencies(10000.0, HEAD_DIM))
 
 
 def test_rotates_by_a_gguf(path, tmp_path):
     divisors = llama3_divisors()
     write(path, "llama", tensors={"rope_freqs.weight": divisors})
-    x = some_heads(4, 2, HEAD_DIM)
+    x = random_heads(4, 2, HEAD_DIM)
     np.save(tmp_path / "x.npy", x.astype(np.float32))
     positions = np.array([0, 1, 8191, 100000])
     np.save(tmp_path / "p.npy", positions)
     rotate(path, tmp_path / "x.npy", tmp_path / "y.npy", tmp_path / "p.npy")
-    phases = positions[:, None] * ladder(500000.0, HEAD_DIM) / divisors
-    assert_rotated(np.load(tmp_path / "y.npy"), turn(x, phases, "interleaved"), "float32")
+    phases = positions[:, None] * base_frequencies(500000.0, HEAD_DIM) / divisors
+    assert_rotated(np.load(tmp_path / "y.npy"), rotate_heads(x, phases, "interleaved"), "float32")
 
 
 def test_big_endian(path):
     tensors = {"rope_freqs.weight": llama3_divisors()}
     write(path, "llama", tensors=tensors, endianess=gguf.GGUFEndian.BIG)
-    assert_frequencies(rope_of(path), ladder(500000.0, HEAD_DIM) / llama3_divisors())
+    assert_frequencies(rope_of(path), base_frequencies(500000.0, HEAD_DIM) / llama3_divisors())
 
 
 def test_a_vocabulary_does_not_matter(path):
@@ -231,7 +235,7 @@ def test_a_vocabulary_does_not_matter(path):
         writer.add_float64("x.double", 0.1)
 
     write(path, "llama", configure)
-    assert_frequencies(rope_of(path), ladder(500000.0, HEAD_DIM))
+    assert_frequencies(rope_of(path), base_frequencies(500000.0, HEAD_DIM))
 
 
 def test_a_truncated_file_is_refused(path):
@@ -253,7 +257,7 @@ def test_sliding_layers_have_widths_of_their_own(path):
     ropes = ropes_of(path)
     assert ropes["full_attention"]["head_dim"] == HEAD_DIM
     assert ropes["sliding_attention"]["head_dim"] == 64
-    assert_frequencies(ropes["sliding_attention"], ladder(10000.0, 64))
+    assert_frequencies(ropes["sliding_attention"], base_frequencies(10000.0, 64))
 
 
 def test_models_without_a_rotation_are_refused(path):
@@ -270,7 +274,7 @@ def test_a_folder_of_ggufs(tmp_path):
     write(tmp_path / "model-00001-of-00002.gguf", "llama")
     write(tmp_path / "model-00002-of-00002.gguf", "llama", theta=1.0)
     write(tmp_path / "mmproj-F16.gguf", "clip", theta=1.0)
-    assert_frequencies(rope_of(tmp_path), ladder(500000.0, HEAD_DIM))
+    assert_frequencies(rope_of(tmp_path), base_frequencies(500000.0, HEAD_DIM))
     write(tmp_path / "other.gguf", "llama")
     line = refused("inspect", tmp_path)
     assert "model-00001-of-00002.gguf, other.gguf" in line

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Files in a folder of their own, and a way to look at what an error says.
+// Helpers of the I/O tests: temporary folders, bytes of numbers, caught errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 
 namespace rotary {
 
-/// A folder that is empty at first and gone afterwards.
+/// A temporary folder, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -67,7 +67,7 @@ inline std::string little_endian(std::uint64_t value, std::size_t size) {
   return bytes;
 }
 
-/// The bytes of numbers, as they lie in memory.
+/// The bytes of numbers in native order.
 template <typename T>
 std::string bytes_of(const std::vector<T>& values) {
   std::string bytes(values.size() * sizeof(T), '\0');
@@ -82,7 +82,7 @@ std::vector<T> values_of(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// Runs `call`, which must throw an IoError; gives it back.
+/// Runs `call`, which must throw an IoError, and returns the error.
 template <typename Call>
 IoError io_error_of(Call&& call) {
   try {

@@ -15,14 +15,14 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(IoErrorTest, SaysWhereAndWhat) {
+TEST(IoErrorTest, HasPathOffsetAndMessage) {
   const IoError error("a/b.npy", 12, "no such dtype");
   EXPECT_STREQ(error.what(), "a/b.npy: no such dtype (at byte 12)");
   EXPECT_EQ(error.path(), "a/b.npy");
   EXPECT_EQ(error.offset(), 12);
 }
 
-TEST(IoErrorTest, LeavesOutAnUnknownOffset) {
+TEST(IoErrorTest, OmitsAnUnknownOffset) {
   const IoError error("b.npy", IoError::kNoOffset, "cannot open");
   EXPECT_STREQ(error.what(), "b.npy: cannot open");
   EXPECT_EQ(error.offset(), -1);
@@ -37,7 +37,7 @@ TEST(IoErrorTest, OutlivesItsCopies) {
   EXPECT_STREQ(copy.what(), "path: text (at byte 1)");
 }
 
-TEST(MappedFileTest, ShowsTheBytes) {
+TEST(MappedFileTest, MapsTheBytes) {
   const TemporaryFolder folder;
   const std::string content("a\0b\nc", 5);
   write_file(folder / "file", content);
@@ -52,7 +52,7 @@ TEST(MappedFileTest, EmptyFile) {
   EXPECT_TRUE(file.bytes().empty());
 }
 
-TEST(MappedFileTest, OutlivesTheName) {
+TEST(MappedFileTest, OutlivesTheDirectoryEntry) {
   const TemporaryFolder folder;
   write_file(folder / "file", "still here");
   const MappedFile file(folder / "file");
@@ -60,7 +60,7 @@ TEST(MappedFileTest, OutlivesTheName) {
   EXPECT_EQ(file.bytes(), "still here");
 }
 
-TEST(MappedFileTest, RefusesAnAbsentFile) {
+TEST(MappedFileTest, RejectsAMissingFile) {
   const TemporaryFolder folder;
   const IoError error = io_error_of([&] { MappedFile(folder / "absent"); });
   EXPECT_THAT(error.what(), StartsWith((folder / "absent").string() + ": cannot open: "));
@@ -68,20 +68,20 @@ TEST(MappedFileTest, RefusesAnAbsentFile) {
   EXPECT_EQ(error.offset(), IoError::kNoOffset);
 }
 
-TEST(MappedFileTest, RefusesAFolder) {
+TEST(MappedFileTest, RejectsAFolder) {
   const TemporaryFolder folder;
   const IoError error = io_error_of([&] { MappedFile(folder.path()); });
   EXPECT_THAT(error.what(), HasSubstr("is a directory"));
 }
 
-TEST(MappedFileTest, RefusesAPipeWithoutWaitingForAWriter) {
+TEST(MappedFileTest, RejectsAPipeWithoutWaitingForAWriter) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   const IoError error = io_error_of([&] { MappedFile(folder / "pipe"); });
   EXPECT_THAT(error.what(), HasSubstr("is not a regular file"));
 }
 
-TEST(MappedFileTest, RefusesADevice) {
+TEST(MappedFileTest, RejectsADevice) {
   const IoError error = io_error_of([] { MappedFile("/dev/null"); });
   EXPECT_THAT(error.what(), HasSubstr("is not a regular file"));
 }
@@ -98,7 +98,7 @@ TEST(TensorTest, ViewIsRowMajor) {
   EXPECT_EQ(std::as_const(tensor).view().data, tensor.bytes.data());
 }
 
-TEST(TensorTest, ViewRefusesWhatDoesNotFit) {
+TEST(TensorTest, ViewRejectsMismatchedBytes) {
   Tensor tensor;
   tensor.shape = {1, 1, 1, 1, 1};
   tensor.bytes.resize(4);

@@ -63,7 +63,7 @@ TEST(NpyTest, ReadsEveryDtypeInBothByteOrders) {
   }
 }
 
-TEST(NpyTest, TurnsColumnMajorIntoRowMajor) {
+TEST(NpyTest, ConvertsColumnMajorToRowMajor) {
   // Element (i, j, k) of a 2 x 3 x 4 array, stored with i fastest.
   std::vector<std::int32_t> stored(24);
   std::vector<std::int32_t> expected(24);
@@ -104,7 +104,7 @@ TEST(NpyTest, ReadsScalarsAndEmptyArrays) {
   EXPECT_EQ(empty.num_elements(), 0);
 }
 
-TEST(NpyTest, ReadsHeadersInEveryUsualSpelling) {
+TEST(NpyTest, ReadsHeadersInEveryCommonFormat) {
   for (const std::string header : {
            "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}",
            "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 3)}   \n",
@@ -124,7 +124,7 @@ struct BadHeader {
 };
 class NpyHeaderTest : public ::testing::TestWithParam<BadHeader> {};
 
-TEST_P(NpyHeaderTest, IsRefused) {
+TEST_P(NpyHeaderTest, IsRejected) {
   const IoError error =
       io_error_of([] { parse_npy(npy(GetParam().header, bytes_of(kSix)), "dir/x.npy"); });
   EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"DescrIsNone", typed("None"), "expected a string"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST(NpyTest, RefusesASixtyFifthDimension) {
+TEST(NpyTest, RejectsMoreThan64Dimensions) {
   std::string ones;
   for (int i = 0; i < 64; ++i) ones += "1, ";
   EXPECT_EQ(parse_npy(npy(shaped("(" + ones + ")"), "abcd"), "").shape.size(), 64u);
@@ -184,7 +184,7 @@ TEST(NpyTest, RefusesASixtyFifthDimension) {
               HasSubstr("more than 64"));
 }
 
-TEST(NpyTest, RefusesEveryTruncation) {
+TEST(NpyTest, RejectsEveryTruncation) {
   for (std::size_t size = 0; size < kGood.size(); ++size) {
     const IoError error = io_error_of([&] { parse_npy(kGood.substr(0, size), "cut.npy"); });
     EXPECT_EQ(error.path(), "cut.npy");
@@ -193,7 +193,7 @@ TEST(NpyTest, RefusesEveryTruncation) {
   }
 }
 
-TEST(NpyTest, NamesThePlaceOfMissingAndOfExtraData) {
+TEST(NpyTest, ErrorsHaveTheOffsetOfMissingAndExtraData) {
   const auto data_at = static_cast<std::int64_t>(kGood.size() - 24);
   const IoError missing =
       io_error_of([] { parse_npy(std::string_view(kGood).substr(0, kGood.size() - 1), "x.npy"); });
@@ -204,7 +204,7 @@ TEST(NpyTest, NamesThePlaceOfMissingAndOfExtraData) {
   EXPECT_THAT(extra.what(), HasSubstr("the file has 25"));
 }
 
-TEST(NpyTest, RefusesOtherFilesAndVersions) {
+TEST(NpyTest, RejectsOtherFilesAndVersions) {
   EXPECT_THAT(io_error_of([] { parse_npy("PK\x03\x04....", "x.npy"); }).what(),
               HasSubstr("is not a .npy file"));
   for (const char* version : {"\x00\x00", "\x04\x00", "\x01\x01", "\xff\x00"}) {
@@ -216,7 +216,7 @@ TEST(NpyTest, RefusesOtherFilesAndVersions) {
   }
 }
 
-TEST(NpyTest, RefusesAHeaderLongerThanTheFile) {
+TEST(NpyTest, RejectsAHeaderLongerThanTheFile) {
   const std::string bytes = std::string("\x93NUMPY\x02\x00", 8) + "\xff\xff\xff\xff{}";
   const IoError error = io_error_of([&] { parse_npy(bytes, "x.npy"); });
   EXPECT_THAT(error.what(), HasSubstr("4294967295 bytes long, the file has 2 left"));

@@ -62,7 +62,7 @@ TEST(SafetensorsTest, ReadsEveryDtype) {
   }
 }
 
-TEST(SafetensorsTest, NamesMayHoldAnyText) {
+TEST(SafetensorsTest, AcceptsAnyTextAsName) {
   const std::string bytes =
       safetensors("{" + entry("\xc3\xa9\\u0000\\\"", "F32", "[0]", "[0,0]") + "}", "");
   EXPECT_EQ(parse_safetensors(bytes, "").at(0).name, std::string("\xc3\xa9\0\"", 4));
@@ -80,7 +80,7 @@ struct BadFile {
 };
 class SafetensorsHeaderTest : public ::testing::TestWithParam<BadFile> {};
 
-TEST_P(SafetensorsHeaderTest, IsRefused) {
+TEST_P(SafetensorsHeaderTest, IsRejected) {
   const std::string bytes = safetensors(GetParam().header, "abcdefgh");
   const IoError error = io_error_of([&] { parse_safetensors(bytes, "dir/x.safetensors"); });
   EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"DtypeOfTheFuture", one("F128", "[1]", "[0,8]"), "\"F128\", which is not"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST(SafetensorsTest, RefusesEveryTruncation) {
+TEST(SafetensorsTest, RejectsEveryTruncation) {
   for (std::size_t size = 0; size < kGood.size(); ++size) {
     const IoError error = io_error_of([&] { parse_safetensors(kGood.substr(0, size), "cut"); });
     EXPECT_EQ(error.path(), "cut");
@@ -161,7 +161,7 @@ TEST(SafetensorsTest, RefusesEveryTruncation) {
   EXPECT_NO_THROW(parse_safetensors(kGood, "whole"));
 }
 
-TEST(SafetensorsTest, RefusesHostileHeaderLengths) {
+TEST(SafetensorsTest, RejectsMaliciousHeaderLengths) {
   for (const std::uint64_t length : {~0ull, 1ull << 63, 1ull << 32, 3ull}) {
     const IoError error =
         io_error_of([&] { parse_safetensors(little_endian(length, 8) + "{}", "x"); });
@@ -170,14 +170,14 @@ TEST(SafetensorsTest, RefusesHostileHeaderLengths) {
   }
 }
 
-TEST(SafetensorsTest, RefusesAHeaderBeyondTheLimitOfTheFormat) {
+TEST(SafetensorsTest, RejectsAHeaderBeyondTheLimitOfTheFormat) {
   std::string bytes = little_endian(100'000'001, 8);
   bytes.resize(8 + 100'000'001, ' ');
   EXPECT_THAT(io_error_of([&] { parse_safetensors(bytes, "x"); }).what(),
               HasSubstr("100000000 is the most"));
 }
 
-TEST(SafetensorsTest, RefusesDeepNestingAtOnce) {
+TEST(SafetensorsTest, RejectsDeepNestingAtOnce) {
   const std::string deep(1'000'000, '[');
   for (const std::string start : {"{\"q\":", "{\"q\":{\"shape\":", "{\"__metadata__\":"}) {
     const IoError error =
@@ -187,7 +187,7 @@ TEST(SafetensorsTest, RefusesDeepNestingAtOnce) {
   }
 }
 
-TEST(SafetensorsTest, RefusesASixtyFifthDimension) {
+TEST(SafetensorsTest, RejectsMoreThan64Dimensions) {
   std::string ones = "1";
   for (int i = 0; i < 64; ++i) ones += ",1";
   const std::string bytes =
@@ -215,20 +215,20 @@ class ReadSafetensorsTest : public ::testing::Test {
   std::filesystem::path path_ = folder_ / "x.safetensors";
 };
 
-TEST_F(ReadSafetensorsTest, PicksByNameAmongDtypesItDoesNotHave) {
+TEST_F(ReadSafetensorsTest, SelectsByNameAmongUnsupportedDtypes) {
   const Tensor q = read_tensor(path_, "q");
   EXPECT_EQ(q.name, "q");
   EXPECT_EQ(bytes_of(q.bytes), "abcd");
 }
 
-TEST_F(ReadSafetensorsTest, NamesTheDtypeItDoesNotHave) {
+TEST_F(ReadSafetensorsTest, RejectsUnsupportedDtype) {
   EXPECT_THAT(io_error_of([&] { read_tensor(path_, "mask"); }).what(),
               HasSubstr("tensor \"mask\" has dtype \"BOOL\", which is not supported"));
   EXPECT_THAT(io_error_of([&] { read_tensor(path_, "new"); }).what(), HasSubstr("\"X9\""));
   EXPECT_THAT(io_error_of([&] { read_safetensors(path_); }).what(), HasSubstr("\"BOOL\""));
 }
 
-TEST_F(ReadSafetensorsTest, ListsTheNamesThereAre) {
+TEST_F(ReadSafetensorsTest, ErrorsListTheNames) {
   EXPECT_THAT(io_error_of([&] { read_tensor(path_, "k"); }).what(),
               HasSubstr("no tensor \"k\" in the file; it holds \"mask\", \"q\", \"new\""));
   EXPECT_THAT(io_error_of([&] { read_tensor(path_); }).what(),

@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 constexpr std::array kDTypes{DType::kFloat16, DType::kBFloat16, DType::kFloat32,
                              DType::kFloat64, DType::kInt32,    DType::kInt64};
 
-/// 24 elements of any type whose bytes all differ from their neighbours.
+/// 24 elements of any type with distinct adjacent bytes.
 std::string some_bytes(DType dtype) {
   std::string data(24 * size_of(dtype), '\0');
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(37 * i + i / 256);
@@ -175,21 +175,50 @@ TEST(WriteTensorTest, ElementsBeginAtAlignedOffsets) {
   }
 }
 
-TEST(WriteTensorTest, ReplacesAFileAndFollowsTheUmask) {
+mode_t mode_of(const std::filesystem::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+TEST(WriteTensorTest, FollowsTheUmaskAndKeepsTheModeOfAReplacedFile) {
   const TemporaryFolder folder;
-  write_file(folder / "x.npy", "old");
   const std::string data = some_bytes(DType::kInt64);
   const mode_t before = ::umask(027);
   write_tensor(folder / "x.npy", view_of(data, DType::kInt64));
+  EXPECT_EQ(mode_of(folder / "x.npy"), 0640u);
+  write_file(folder / "x.npy", "old");
+  ASSERT_EQ(::chmod((folder / "x.npy").c_str(), 0604), 0);
+  write_tensor(folder / "x.npy", view_of(data, DType::kInt64));
+  EXPECT_EQ(mode_of(folder / "x.npy"), 0604u);
   ::umask(before);
-  struct stat status {};
-  ASSERT_EQ(::stat((folder / "x.npy").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0640u);
   EXPECT_EQ(bytes_of(read_tensor(folder / "x.npy").bytes), data);
   EXPECT_THAT(folder.names(), ElementsAre("x.npy"));
 }
 
-TEST(WriteTensorTest, WritesTheLongestNamesAndRelativePaths) {
+TEST(WriteWithTensorTest, RejectsAnotherShapeTypeNameOrFormat) {
+  const TemporaryFolder folder;
+  const std::string data = some_bytes(DType::kInt64);
+  const ConstTensorView view = view_of(data, DType::kInt64);
+  const std::filesystem::path file = folder / "x.safetensors";
+  write_tensor(file, view, "q");
+  const std::string before = read_file(file);
+  ConstTensorView other_type = view;
+  other_type.dtype = DType::kFloat64;
+  ConstTensorView other_shape = view;
+  other_shape.shape[0] += 1;
+  EXPECT_THROW(write_with_tensor(file, file, other_type, "q"), std::invalid_argument);
+  EXPECT_THROW(write_with_tensor(file, file, other_shape, "q"), std::invalid_argument);
+  EXPECT_THROW(write_with_tensor(file, file, view, "k"), IoError);
+  EXPECT_THROW(write_with_tensor(file, folder / "x.npy", view, "q"), std::invalid_argument);
+  EXPECT_THROW(write_with_tensor(folder / "y.safetensors", file, view, "q"), IoError);
+  EXPECT_EQ(read_file(file), before);
+  write_with_tensor(file, file, view);  // the only tensor needs no name
+  EXPECT_EQ(read_file(file), before);
+  EXPECT_THAT(folder.names(), ElementsAre("x.safetensors"));
+}
+
+TEST(WriteTensorTest, AcceptsTheLongestNamesAndRelativePaths) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kInt64);
   const std::string name = std::string(251, 'n') + ".npy";
@@ -202,7 +231,7 @@ TEST(WriteTensorTest, WritesTheLongestNamesAndRelativePaths) {
   EXPECT_TRUE(std::filesystem::exists(folder / "plain.npy"));
 }
 
-TEST(WriteTensorTest, ThreadsDoNotMeet) {
+TEST(WriteTensorTest, ConcurrentWritesAreIndependent) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kInt64);
   std::array<std::thread, 4> threads;
@@ -216,8 +245,7 @@ TEST(WriteTensorTest, ThreadsDoNotMeet) {
   EXPECT_THAT(folder.names(), ElementsAre("x.npy"));
 }
 
-// ---- What fails leaves nothing behind
-// ------------------------------------------------------------
+// ---- Failures leave no files --------------------------------------------------------------------
 
 TEST(WriteTensorFailureTest, AbsentFolder) {
   const TemporaryFolder folder;
@@ -242,12 +270,12 @@ TEST(WriteTensorFailureTest, TargetIsAFolder) {
   const std::string data = some_bytes(DType::kInt64);
   const IoError error =
       io_error_of([&] { write_tensor(folder / "x.npy", view_of(data, DType::kInt64)); });
-  EXPECT_THAT(error.what(), HasSubstr("cannot rename"));
+  EXPECT_THAT(error.what(), HasSubstr("is a folder"));
   EXPECT_THAT(folder.names(), ElementsAre("x.npy"));
   EXPECT_TRUE(std::filesystem::is_directory(folder / "x.npy"));
 }
 
-/// While it lives, a file cannot grow beyond `bytes`: the write that would do so fails half-way.
+/// Limits the size of files to `bytes` during its lifetime: a larger write fails part-way.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -290,7 +318,7 @@ TEST(WriteTensorFailureTest, DiskFullInTheMiddle) {
 
 TEST(WriteTensorFailureTest, FolderNotWritable) {
   if (::geteuid() == 0) {
-    // Nothing is closed to root but the kernel's own file systems.
+    // root may write everywhere but to the kernel's file systems.
     const std::string data = some_bytes(DType::kInt64);
     EXPECT_THROW(write_tensor("/proc/x.npy", view_of(data, DType::kInt64)), IoError);
     return;
@@ -305,7 +333,7 @@ TEST(WriteTensorFailureTest, FolderNotWritable) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-TEST(WriteTensorFailureTest, Bfloat16HasNoPlaceInNpy) {
+TEST(WriteTensorFailureTest, RejectsBfloat16InNpy) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kBFloat16);
   const IoError error =
@@ -314,7 +342,7 @@ TEST(WriteTensorFailureTest, Bfloat16HasNoPlaceInNpy) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-/// Runs `call`, which must throw std::invalid_argument, and gives back its text.
+/// Runs `call`, which must throw std::invalid_argument, and returns its message.
 template <typename Call>
 std::string rejection(Call&& call) {
   try {
@@ -325,7 +353,7 @@ std::string rejection(Call&& call) {
   return "nothing was thrown";
 }
 
-TEST(WriteTensorFailureTest, WhatTheCallerGetsWrong) {
+TEST(WriteTensorFailureTest, RejectsInvalidArguments) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kInt64);
   const ConstTensorView good = view_of(data, DType::kInt64);
@@ -354,7 +382,7 @@ TEST(WriteTensorFailureTest, WhatTheCallerGetsWrong) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-TEST(ReadTensorTest, NpyHasNoNames) {
+TEST(ReadTensorTest, NpyRejectsNames) {
   const TemporaryFolder folder;
   const std::string data = some_bytes(DType::kInt64);
   write_tensor(folder / "x.npy", view_of(data, DType::kInt64));

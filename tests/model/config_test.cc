@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What config.json files say, in which spelling, and what is reported about it. Numbers are checked
-// against transformers in golden_test.cc; here it is the reading.
+// Reading of config.json: aliases of keys, defaults, warnings and errors. Frequencies are compared
+// with transformers in golden_test.cc.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::string llama_with(const std::string& more) {
   return std::string("{") + kLlama + ", " + more + "}";
 }
 
-TEST(Config, NothingIsAssumedWhereTheFileSaysAll) {
+TEST(Config, CompleteFileHasNoAssumptions) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 5e5)")).rope();
   EXPECT_EQ(rope.recipe.theta, 5e5);
   EXPECT_EQ(rope.layout.head_dim, 128);
@@ -67,7 +67,7 @@ TEST(Config, MissingThetaOfAnUnknownFamilyIsAnError) {
   }
 }
 
-TEST(Config, UnknownFamiliesAreReadAndSaySo) {
+TEST(Config, UnknownFamiliesAreReadWithAssumptions) {
   const ModelRope rope = read(R"({"model_type": "nobody_knows", "hidden_size": 64,
     "num_attention_heads": 4, "rope_theta": 100, "partial_rotary_factor": 0.5})")
                              .rope();
@@ -75,7 +75,7 @@ TEST(Config, UnknownFamiliesAreReadAndSaySo) {
   EXPECT_THAT(rope.assumed, Contains(HasSubstr("pairing half")));
 }
 
-TEST(Config, EverySpellingOfThetaAndPartialRotation) {
+TEST(Config, AliasesOfThetaAndPartialRotaryFactor) {
   const ModelRope neox = read(R"({"model_type": "gpt_neox", "hidden_size": 6144,
     "num_attention_heads": 64, "rotary_emb_base": 20000, "rotary_pct": 0.5})")
                              .rope();
@@ -109,7 +109,7 @@ TEST(Config, OldAndNewDictionaries) {
   }
 }
 
-TEST(Config, BothDictionariesThatDifferAreWarnedOf) {
+TEST(Config, WarnsAboutDictionariesThatDiffer) {
   const ModelRope rope = read(llama_with(R"("rope_scaling": {"type": "linear", "factor": 2},
                          "rope_parameters": {"rope_type": "default", "rope_theta": 5})"))
                              .rope();
@@ -117,7 +117,7 @@ TEST(Config, BothDictionariesThatDifferAreWarnedOf) {
   EXPECT_THAT(rope.warnings, Contains(HasSubstr("rope_scaling and rope_parameters differ")));
 }
 
-TEST(Config, UnknownKeysAreNamedWithTheirNeighbour) {
+TEST(Config, WarnsAboutUnknownKeysWithTheNearestKey) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
     "factor": 4, "original_max_position_embeddings": 2048, "attn_factor": 1.0, "xyzzy": 1,
     "short_factor": [1]})"))
@@ -129,14 +129,14 @@ TEST(Config, UnknownKeysAreNamedWithTheirNeighbour) {
   EXPECT_THAT(rope.warnings, Contains(HasSubstr("\"short_factor\" is ignored")));
 }
 
-TEST(Config, ContradictoryFactorsAreWarnedOf) {
+TEST(Config, WarnsAboutContradictingFactors) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn",
     "factor": 7, "original_max_position_embeddings": 2048})"))
                              .rope();
   EXPECT_THAT(rope.warnings, Contains(HasSubstr("factor 7 contradicts")));
 }
 
-TEST(Config, DeepseekCarriesTwoFactors) {
+TEST(Config, DeepseekHasScaleAndSoftmaxScale) {
   const ModelRope rope = read(R"({"model_type": "deepseek_v3", "qk_rope_head_dim": 64,
     "max_position_embeddings": 163840, "rope_theta": 10000, "rope_scaling": {"type": "yarn",
     "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1,
@@ -150,14 +150,14 @@ TEST(Config, DeepseekCarriesTwoFactors) {
   EXPECT_EQ(*rope.layout.output_pairing, Pairing::kHalf);
 }
 
-TEST(Config, SparseAttentionHasAnIndexerOfItsOwn) {
+TEST(Config, SparseAttentionHasAnIndexerRope) {
   const Model model = read(R"({"model_type": "deepseek_v32", "rope_theta": 10000})");
   EXPECT_THAT(names(model), ElementsAre("default", "indexer"));
   EXPECT_EQ(*model.rope().layout.pairing, Pairing::kInterleaved);
   EXPECT_EQ(*model.rope("indexer").layout.pairing, Pairing::kHalf);
 }
 
-TEST(Config, LayerTypesInOldAndNewSpelling) {
+TEST(Config, LayerTypesInOldAndNewFormat) {
   const char* old_form = R"({"model_type": "gemma3_text", "rope_theta": 1e6,
     "rope_local_base_freq": 20000, "rope_scaling": {"rope_type": "linear", "factor": 8},
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})";
@@ -176,7 +176,7 @@ TEST(Config, LayerTypesInOldAndNewSpelling) {
   }
 }
 
-TEST(Config, KeysAtTheTopThatAreNotReadAreNamed) {
+TEST(Config, WarnsAboutUnreadTopLevelKeys) {
   const ModelRope rope = read(llama_with(R"("rope_theta": 1e4, "rope_thetta": 5e5,
     "use_dynamic_ntk": true, "rotary_scaling_factor": 2, "rope_interleave": true)"))
                              .rope();
@@ -199,7 +199,7 @@ TEST(Config, LatentAttentionOfUnknownFamilies) {
   }
 }
 
-TEST(Config, OtherWordsForRotationAreNoAlarm) {
+TEST(Config, AliasesOfRopeCauseNoWarning) {
   for (const char* type : {"rope", "rope_gptj", "rotary"}) {
     const ModelRope rope = read(llama_with(std::string(R"("rope_theta": 1e4,
       "position_embedding_type": ")") + type +
@@ -213,7 +213,7 @@ TEST(Config, OtherWordsForRotationAreNoAlarm) {
               Contains(HasSubstr("may not rotate")));
 }
 
-TEST(Config, RotaryDimCounts) {
+TEST(Config, RotaryDimIsRead) {
   const ModelRope rope = read(R"({"model_type": "minimax_m2", "rope_theta": 5e6, "head_dim": 128,
     "rotary_dim": 64})")
                              .rope();
@@ -233,9 +233,9 @@ TEST(Config, LayersWithoutRotation) {
   EXPECT_THAT(names(nested), ElementsAre("sliding_attention"));
   const Model llama4 = read(R"({"model_type": "llama4_text", "rope_theta": 5e5,
     "no_rope_layers": [1, 1, 1, 0, 1]})");
-  EXPECT_THAT(llama4.rope().layers, ElementsAre(0, 1, 2, 4));  // 1 means that the layer rotates
+  EXPECT_THAT(llama4.rope().layers, ElementsAre(0, 1, 2, 4));  // 1: the layer uses a rope
   const Model interval = read(R"({"model_type": "smollm3", "rope_theta": 5e5,
-    "num_hidden_layers": 5, "no_rope_layers": []})");          // every fourth, as its class has it
+    "num_hidden_layers": 5, "no_rope_layers": []})");  // every fourth, the default of its class
   EXPECT_THAT(interval.rope().layers, ElementsAre(0, 1, 2, 4));
   const Model thetas = read(R"({"model_type": "granite_swa", "rope_theta": 10000,
     "layer_rope_theta": [0, 10000, 500000, 10000]})");
@@ -258,7 +258,7 @@ TEST(Config, PartsOfComposites) {
   EXPECT_THAT(names(llava), ElementsAre("text.default"));
 }
 
-TEST(Config, WhatIsNoRotationOfPairsIsLeftOutAloud) {
+TEST(Config, UnsupportedPartsAreSkippedWithAWarning) {
   const Model gemma = read(R"({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text"},
     "vision_config": {"model_type": "gemma4_vision", "rope_parameters": {"rope_theta": 100}}})");
   EXPECT_THAT(names(gemma), ElementsAre("text.full_attention", "text.sliding_attention"));
@@ -266,7 +266,7 @@ TEST(Config, WhatIsNoRotationOfPairsIsLeftOutAloud) {
   EXPECT_THROW(read(R"({"model_type": "vjepa2", "hidden_size": 64})"), std::invalid_argument);
 }
 
-TEST(Config, APartNobodyKnowsDoesNotSpoilTheRest) {
+TEST(Config, UnknownPartsAreSkippedWithAWarning) {
   const Model model = read(R"({"model_type": "llava", "text_config": {"model_type": "llama",
     "rope_theta": 1e4}, "audio_config": {"model_type": "nobody_knows", "hidden_size": 64,
     "rope_theta": 1e4}})");
@@ -274,7 +274,7 @@ TEST(Config, APartNobodyKnowsDoesNotSpoilTheRest) {
   EXPECT_THAT(model.rope().warnings, Contains(HasSubstr("part \"audio\" is left out")));
 }
 
-TEST(Config, LongRopeRegimesAreArguments) {
+TEST(Config, LongRopeRegimeFollowsTheContextInUse) {
   const Model model = read(R"({"model_type": "phi3", "hidden_size": 8, "num_attention_heads": 2,
     "max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
     "rope_theta": 10000, "rope_scaling": {"type": "su", "short_factor": [1, 2],
@@ -284,7 +284,7 @@ TEST(Config, LongRopeRegimesAreArguments) {
   EXPECT_DOUBLE_EQ(model.rope().make_frequencies(4097)(0), 0.25);
 }
 
-TEST(Config, PythonsInfinityIsNoError) {
+TEST(Config, AcceptsPythonsInfinity) {
   const Model model = read(llama_with(R"("rope_theta": 1e4, "time_step_limit": [0.0, Infinity],
     "x": -Infinity, "y": NaN, "text": "NaN \" Infinity")"));
   EXPECT_EQ(model.rope().recipe.theta, 1e4);
@@ -336,7 +336,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"too_wide", R"({"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": 32})",
             "rotary_dim must be 1 to head_dim 16, got 32"},
         Bad{"no_heads", R"({"model_type": "nobody", "hidden_size": 64, "rope_theta": 1e4})",
-            "the width of a head cannot be found"},
+            "head_dim cannot be determined"},
         Bad{"heads_zero", R"({"model_type": "llama", "num_attention_heads": 0})",
             "num_attention_heads must be 1 to"},
         Bad{"short_list",
@@ -355,7 +355,7 @@ INSTANTIATE_TEST_SUITE_P(
             "rotary_dim must be 2 to"}),
     [](const auto& row) { return std::string(row.param.name); });
 
-TEST(Config, AskingForARopeThatIsNotThere) {
+TEST(Config, RejectsUnknownRopeName) {
   const Model model = read(llama_with(R"("rope_theta": 1e4)"));
   try {
     static_cast<void>(model.rope("vision.default"));

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-/// Builds GGUF files of any version and byte order, good and bad.
+/// Builds valid and invalid GGUF files of any version and byte order.
 class Builder {
  public:
   explicit Builder(std::uint32_t version = 3, bool big_endian = false)
@@ -182,7 +182,7 @@ TEST_P(GgufVersionTest, ReadsTensors) {
   EXPECT_EQ(file.find_tensor("f16")->rank, 2);
 }
 
-TEST_P(GgufVersionTest, RefusesEveryTruncationOfTheHeader) {
+TEST_P(GgufVersionTest, RejectsEveryTruncationOfTheHeader) {
   const auto [version, big_endian] = GetParam();
   Builder b = every_type(version, big_endian);
   b.tensor("rope_freqs.weight", {4}, GgufTensor::kFloat32, 0);
@@ -215,7 +215,7 @@ TEST(GgufFileTest, AbsentKeys) {
   EXPECT_TRUE(file.keys().empty());
 }
 
-TEST(GgufFileTest, ValuesOfAnotherTypeAreRefusedByName) {
+TEST(GgufFileTest, ValuesOfAnotherTypeAreRejectedByName) {
   const std::string bytes = every_type(3, false).file();
   const GgufFile file(bytes, "x.gguf");
   const auto text = [](auto&& call) { return std::string(io_error_of(call).what()); };
@@ -230,7 +230,7 @@ TEST(GgufFileTest, ValuesOfAnotherTypeAreRefusedByName) {
   EXPECT_THAT(text([&] { file.numbers("text"); }), HasSubstr("an array of numbers, got string"));
 }
 
-TEST(GgufFileTest, IntegersThatDoNotFit) {
+TEST(GgufFileTest, RejectsIntegersThatDoNotFit) {
   Builder b;
   b.key("u64", GgufType::kUint64, b.integer(~0ull, 8));
   const std::string bytes = b.file();
@@ -239,7 +239,7 @@ TEST(GgufFileTest, IntegersThatDoNotFit) {
   EXPECT_THAT(file.number("u64"), Optional(0x1p64));
 }
 
-TEST(GgufFileTest, RefusesOtherFilesAndVersions) {
+TEST(GgufFileTest, RejectsOtherFilesAndVersions) {
   EXPECT_THAT(refusal("PK\x03\x04").what(), HasSubstr("is not a GGUF file"));
   EXPECT_THAT(refusal("{\"model_type\":1}").what(), HasSubstr("is not a GGUF file"));
   for (const std::uint32_t version : {0u, 4u, 0x10000u, 0xffffffffu}) {
@@ -249,7 +249,7 @@ TEST(GgufFileTest, RefusesOtherFilesAndVersions) {
   }
 }
 
-TEST(GgufFileTest, RefusesHostileCounts) {
+TEST(GgufFileTest, RejectsMaliciousCounts) {
   const Builder b;
   const std::string start = "GGUF" + b.integer(3, 4);
   const std::string huge = b.integer(~0ull, 8);
@@ -271,7 +271,7 @@ TEST(GgufFileTest, RefusesHostileCounts) {
   EXPECT_THAT(refusal(bad.header()).what(), HasSubstr("a string"));
 }
 
-TEST(GgufFileTest, RefusesUnknownTypes) {
+TEST(GgufFileTest, RejectsUnknownTypes) {
   Builder b;
   b.key("a", static_cast<GgufType>(13), "x");
   EXPECT_THAT(refusal(b.file()).what(), HasSubstr("unknown type of value 13"));
@@ -280,7 +280,7 @@ TEST(GgufFileTest, RefusesUnknownTypes) {
   EXPECT_THAT(refusal(array.file()).what(), HasSubstr("unknown type of value 99"));
 }
 
-TEST(GgufFileTest, RefusesDeepNesting) {
+TEST(GgufFileTest, RejectsDeepNesting) {
   const auto nested = [](int depth) {
     Builder b;
     std::string value = b.array(GgufType::kUint8, 0, "");
@@ -293,7 +293,7 @@ TEST(GgufFileTest, RefusesDeepNesting) {
   EXPECT_THAT(refusal(nested(1000)).what(), HasSubstr("nested deeper than 8"));
 }
 
-TEST(GgufFileTest, RefusesRepeatedNames) {
+TEST(GgufFileTest, RejectsRepeatedNames) {
   Builder keys;
   keys.key("a\n", GgufType::kUint8, "x").key("a\n", GgufType::kUint8, "y");
   EXPECT_THAT(refusal(keys.file()).what(), HasSubstr("the key \"a\\x0a\" appears twice"));
@@ -325,7 +325,7 @@ TEST(GgufFileTest, Alignment) {
   EXPECT_THAT(refusal(wrong.file()).what(), HasSubstr("must be an integer"));
 }
 
-TEST(GgufFileTest, TensorsOfOtherTypesAreReadOnlyWhenAskedFor) {
+TEST(GgufFileTest, RejectsTensorsOfOtherTypesOnAccessOnly) {
   constexpr std::uint32_t kQ4 = 2;
   Builder b;
   b.tensor("q4", {256}, kQ4, 0).tensor("future", {1}, 4000, 1ull << 62);
@@ -335,10 +335,10 @@ TEST(GgufFileTest, TensorsOfOtherTypesAreReadOnlyWhenAskedFor) {
   EXPECT_THAT(io_error_of([&] { file.tensor("future"); }).what(), HasSubstr("GGML type 4000"));
 }
 
-TEST(GgufFileTest, DataMayBeMissingUntilItIsAskedFor) {
+TEST(GgufFileTest, RejectsMissingDataOnAccessOnly) {
   Builder b;
   b.tensor("t", {4}, GgufTensor::kFloat32, 0);
-  std::string bytes = b.header();  // Not even the padding is there.
+  std::string bytes = b.header();  // without padding
   EXPECT_THROW(GgufFile(bytes, "x").tensor("t"), IoError);
   bytes = b.file(std::string(16, '\0'));
   EXPECT_THAT(GgufFile(bytes, "x").tensor("t"), Optional(ElementsAre(0, 0, 0, 0)));
@@ -351,7 +351,7 @@ TEST(GgufFileTest, DataMayBeMissingUntilItIsAskedFor) {
   }
 }
 
-TEST(GgufFileTest, RefusesHostileShapes) {
+TEST(GgufFileTest, RejectsMaliciousShapes) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   for (const std::vector<std::uint64_t>& dims :
        std::vector<std::vector<std::uint64_t>>{{kMost},
@@ -375,7 +375,7 @@ TEST(GgufFileTest, RefusesHostileShapes) {
   EXPECT_THAT(refusal(five.file()).what(), HasSubstr("5 dimensions, 4 is the most"));
 }
 
-TEST(GgufFileTest, AVocabularyIsSteppedOver) {
+TEST(GgufFileTest, SkipsAVocabulary) {
   Builder b;
   std::string words;
   for (int i = 0; i < 200'000; ++i) words += b.text("token");

@@ -1,39 +1,26 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Every rotary module of Hugging Face transformers that was measured: its frequencies and scale to
-// 1e-6, and a rotated query. tests/golden/README.md tells where the rows come from.
+// Agreement with Hugging Face transformers for every recorded rotary module: frequencies and scale
+// to 1e-6, and a rotated query. tests/golden/README.md describes the data.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "reference/golden_file.h"
 #include "rotary/model.h"
 
 namespace rotary {
 namespace {
 
 using Json = nlohmann::json;
-
-Json load(const std::string& name) {
-  std::ifstream file(std::string(ROTARY_TESTS_DIR) + "/golden/" + name);
-  EXPECT_TRUE(file) << name;
-  // Python writes Infinity, which no rope key needs.
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  for (std::size_t at = 0; (at = text.find(": Infinity", at)) != std::string::npos;) {
-    text.replace(at, 10, ": null    ");
-  }
-  for (std::size_t at = 0; (at = text.find("Infinity", at)) != std::string::npos;) {
-    text.replace(at, 8, "null    ");
-  }
-  return Json::parse(text);
-}
+using reference::load_golden;
 
 /// The query of the golden rows: q[i] = ((i*7919+13) % 2003)/1001.5 - 1, float32.
 std::vector<float> query(std::size_t size) {
@@ -44,7 +31,7 @@ std::vector<float> query(std::size_t size) {
   return q;
 }
 
-/// The positions as [axes, tokens]: the row's own, or T, H, W of the file for the axes it names.
+/// Positions as [axes, tokens]: those of the row, or T, H, W of the file for the axes of the rope.
 std::vector<std::int64_t> positions_of(const Json& file, const Json& row) {
   std::vector<std::int64_t> all;
   if (row.contains("position_ids")) {
@@ -63,7 +50,7 @@ std::vector<std::int64_t> positions_of(const Json& file, const Json& row) {
   return all;
 }
 
-/// Frequencies are compared as sorted lists; which pair has which is told by the rotated query.
+/// Compares frequencies as sorted lists; the rotated query checks their order.
 void expect_frequencies(const Frequencies& ours, std::vector<double> theirs) {
   std::vector<double> sizes;
   for (std::int64_t pair = 0; pair < ours.pairs; ++pair) {
@@ -81,7 +68,7 @@ void expect_frequencies(const Frequencies& ours, std::vector<double> theirs) {
   }
 }
 
-/// The head as the family's own apply is given it: the whole head, or just the rotary slice.
+/// The head as the family's apply function receives it: the whole head, or only the rotary slice.
 HeadLayout layout_for(const ModelRope& rope, std::int64_t width) {
   HeadLayout layout = rope.layout;
   if (layout.head_dim != width && rope.recipe.rotary_dim == width) {
@@ -96,7 +83,7 @@ void expect_module(const ModelRope& rope, const Json& row, const Json& file) {
   const std::int64_t last = *std::max_element(positions.begin(), positions.end());
   const Frequencies frequencies = rope.make_frequencies(last + 1);
   expect_frequencies(frequencies, row.at("inv_freq").get<std::vector<double>>());
-  // Phi-MoE applies its scale in forward and leaves attention_scaling alone; the row then says.
+  // Phi-MoE applies its scale in forward, not through attention_scaling; the row then has it.
   const double scale =
       row.value("cos_at_first_position", row.at("attention_scaling").get<double>());
   EXPECT_NEAR(frequencies.scale, scale, 1e-6 * scale);
@@ -110,7 +97,7 @@ void expect_module(const ModelRope& rope, const Json& row, const Json& file) {
               Positions::ids(ConstTensorView::contiguous(
                   positions.data(), DType::kInt64,
                   {static_cast<std::int64_t>(positions.size()) / kTokens, kTokens})));
-  // Some files keep just the first positions and the first head.
+  // Some files have the first positions and the first head only.
   ASSERT_FALSE(row.at("q_out").empty());
   for (std::size_t t = 0; t < row.at("q_out").size(); ++t) {
     std::int64_t furthest = 0;
@@ -136,7 +123,7 @@ std::string rope_name(const Json& row) {
 class Families : public testing::TestWithParam<const char*> {};
 
 TEST_P(Families, AgreeWithTransformers) {
-  const Json file = load(GetParam());
+  const Json file = load_golden(GetParam());
   ASSERT_FALSE(file.at("rows").empty());
   for (const Json& row : file.at("rows")) {
     SCOPED_TRACE(row.at("family").get<std::string>() + " " + row.at("module").get<std::string>() +
@@ -151,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, Families, testing::Values("families.json", "fam
 class Configs : public testing::TestWithParam<const char*> {};
 
 TEST_P(Configs, AgreeWithTransformers) {
-  const Json file = load(GetParam());
+  const Json file = load_golden(GetParam());
   ASSERT_FALSE(file.at("rows").empty());
   for (const Json& row : file.at("rows")) {
     SCOPED_TRACE(row.at("name").get<std::string>());
@@ -165,11 +152,11 @@ TEST_P(Configs, AgreeWithTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, Configs, testing::Values("legacy.json", "legacy_more.json"));
 
-/// Rows without positions were measured before any call: the trained length.
+/// Rows without positions were recorded before any call: the trained length.
 class Scalings : public testing::TestWithParam<const char*> {};
 
 TEST_P(Scalings, AgreeWithTransformers) {
-  const Json file = load(GetParam());
+  const Json file = load_golden(GetParam());
   ASSERT_FALSE(file.at("rows").empty());
   for (const Json& row : file.at("rows")) {
     SCOPED_TRACE(row.at("name").get<std::string>());

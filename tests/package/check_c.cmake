@@ -1,6 +1,5 @@
-# Run by ctest as `cmake -D WAY=... -P check_c.cmake`: installs the built rotary to a prefix of its
-# own, builds examples/c against it with a C compiler and nothing of C++, runs it and reads what it
-# prints.
+# Run by ctest as `cmake -D METHOD=... -P check_c.cmake`: installs the built rotary to a prefix of its
+# own, builds examples/c against it with a C compiler alone, runs it and checks its output.
 #   find_package   as a CMake project
 #   pkg_config     with the flags that pkg-config gives
 
@@ -11,17 +10,17 @@ endfunction()
 file(REMOVE_RECURSE "${WORK}")
 set(prefix "${WORK}/prefix")
 run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${prefix}")
-# The flags hold the headers to what a careful user compiles with.
+# Strict warnings, as careful users enable them.
 set(warnings -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 
-if(WAY STREQUAL "find_package")
+if(METHOD STREQUAL "find_package")
   list(JOIN warnings " " flags)
   run("${CMAKE_COMMAND}" -S "${SOURCE}/examples/c" -B "${WORK}/build" -G "${GENERATOR}"
       "-DCMAKE_C_COMPILER=${COMPILER}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DCMAKE_C_FLAGS=${flags}"
       -DCMAKE_BUILD_TYPE= -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
   run("${CMAKE_COMMAND}" --build "${WORK}/build")
   set(program "${WORK}/build/rotate")
-elseif(WAY STREQUAL "pkg_config")
+elseif(METHOD STREQUAL "pkg_config")
   file(GLOB_RECURSE pc "${prefix}/rotary_c.pc")
   cmake_path(GET pc PARENT_PATH pc_dir)
   set(ENV{PKG_CONFIG_PATH} "${pc_dir}")
@@ -42,8 +41,8 @@ endif()
 
 execute_process(COMMAND "${program}" "${SOURCE}/examples/models/llama-3.1-8b.json"
                 OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
-foreach(line IN ITEMS "rotary ${VERSION}\n" "default: llama3, theta 500000, 128 of 128 dims turn"
-        "turned back: the same within 1e-6\n" "a head of 4: invalid argument: [rotate] ")
+foreach(line IN ITEMS "rotary ${VERSION}\n" "default: llama3, theta 500000, 128 of 128 dims rotated"
+        "unrotated: the same within 1e-6\n" "a head of 4: invalid argument: [rotate] ")
   string(FIND "${output}" "${line}" found)
   if(found EQUAL -1)
     message(FATAL_ERROR "the C example did not print: ${line}It printed:\n${output}")

@@ -1,7 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine with a GPU: arrays of PyTorch and CuPy on CUDA get the bits that the CPU gives, on
-the stream that they are on, without a copy, and within a graph.
+"""On a machine with a GPU: CUDA arrays of PyTorch and CuPy give the same bits as on the CPU, on
+their own stream, without copies, and inside a graph.
 
     PYTHONPATH=build/python python tests/python/check_cuda.py
 """
@@ -48,7 +48,7 @@ def check_pytorch() -> None:
 
 
 def check_streams() -> None:
-    """The call waits for what is queued before it, and is waited for, on the stream it runs on."""
+    """A call is ordered with earlier and later work on its stream."""
     x, expected = tensor(64, 8, 128), ROPE.rotate(2 * tensor(64, 8, 128))
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -68,7 +68,7 @@ def check_streams() -> None:
 
 
 def check_graph() -> None:
-    """Captured once, replayed with the positions that lie in memory then."""
+    """A graph is captured once and replayed with the current positions in memory."""
     x, ids = tensor(4, 8, 128).to(GPU), torch.arange(4, device=GPU)
     out = torch.empty_like(x)
     graph = torch.cuda.CUDAGraph()

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The rotation in float64 NumPy, straight from its definition, and what the tests share."""
+"""The rotation by its definition, in float64 NumPy, and helpers of the tests."""
 
 import pathlib
 
@@ -32,14 +32,14 @@ def rotated(x, rope, positions, power=1, conjugate=False):
     slice_ = slice(layout.rotary_offset, layout.rotary_offset + f.rotary_dim)
     part = x[..., slice_]
     first, second = members(read, f.rotary_dim)
-    turned = (part[..., first] + 1j * part[..., second]) * z
+    pairs = (part[..., first] + 1j * part[..., second]) * z
     out = x.copy()
     first, second = members(write, f.rotary_dim)
-    out[..., layout.rotary_offset + first] = turned.real
-    out[..., layout.rotary_offset + second] = turned.imag
+    out[..., layout.rotary_offset + first] = pairs.real
+    out[..., layout.rotary_offset + second] = pairs.imag
     return out
 
 
 def values(*shape, dtype=np.float32, seed=7):
-    """The same uniform numbers in every run."""
+    """Uniform random values, the same in every run."""
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)

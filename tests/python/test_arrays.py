@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries: their own memory is read and written, and results are their own."""
+"""Arrays of other libraries: read and written without copies; results are of the same library."""
 
 import ml_dtypes
 import numpy as np
@@ -15,10 +15,10 @@ ROPE = rotary.Rope(head_dim=32, theta=1e4, pairing="half")
 
 
 class Foreign:
-    """An array of a library that speaks DLPack and nothing else, and tells what it was asked."""
+    """An array of a library that supports only DLPack; records the requests."""
 
     def __init__(self, array, versioned=True):
-        self.array, self.versioned, self.asked = array, versioned, []
+        self.array, self.versioned, self.requests = array, versioned, []
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
@@ -26,7 +26,7 @@ class Foreign:
     def __dlpack__(self, **options):
         if options and not self.versioned:
             raise TypeError("unexpected keyword argument")
-        self.asked.append(options)
+        self.requests.append(options)
         return self.array.__dlpack__(**options)
 
     def __array_namespace__(self):
@@ -40,7 +40,7 @@ class ForeignNamespace:
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-def test_any_array_that_speaks_dlpack(versioned):
+def test_any_dlpack_array(versioned):
     x = values(4, 2, 32)
     result = ROPE.rotate(Foreign(x, versioned), positions=Foreign(np.arange(4), versioned))
     assert isinstance(result, Foreign)
@@ -50,7 +50,7 @@ def test_any_array_that_speaks_dlpack(versioned):
     np.testing.assert_array_equal(foreign.array, ROPE.rotate(x))
 
 
-def test_read_only_memory_of_others_is_not_written():
+def test_rejects_writing_read_only_memory():
     x = values(4, 2, 32)
     x.flags.writeable = False
     np.testing.assert_array_equal(ROPE.rotate(Foreign(x)).array, ROPE.rotate(x))
@@ -67,7 +67,7 @@ class OnOtherDevice(Foreign):
 
 
 class DeviceCapsule:
-    """The capsule of an array that claims to lie on another device."""
+    """The capsule of an array that claims to be on another device."""
 
     @staticmethod
     def of(array):
@@ -81,7 +81,7 @@ class DeviceCapsule:
         return capsule
 
 
-def test_other_devices_are_refused():
+def test_rejects_other_devices():
     text = r"^\[rotate\] arrays must be on the CPU or on CUDA, got DLPack device 8$"
     with pytest.raises(ValueError, match=text):
         ROPE.rotate_(OnOtherDevice(values(4, 2, 32)))
@@ -155,7 +155,7 @@ def test_bfloat16_of_ml_dtypes_is_that_of_pytorch():
     assert ROPE.cos_sin(range(3), dtype="bfloat16")[0].dtype == ml_dtypes.bfloat16
 
 
-def test_cos_sin_is_of_the_kind_of_the_positions():
+def test_cos_sin_follows_the_library_of_positions():
     cos, sin = ROPE.cos_sin(torch.arange(4), dtype="bfloat16")
     assert cos.dtype == sin.dtype == torch.bfloat16
     assert cos.shape == (4, 16)
@@ -164,34 +164,34 @@ def test_cos_sin_is_of_the_kind_of_the_positions():
 
 def test_q_and_k_of_two_libraries():
     q, k = values(4, 2, 32), torch.from_numpy(values(4, 1, 32))
-    turned_q, turned_k = ROPE.rotate(q, k)
-    assert isinstance(turned_q, np.ndarray)
-    assert isinstance(turned_k, torch.Tensor)
+    rotated_q, rotated_k = ROPE.rotate(q, k)
+    assert isinstance(rotated_q, np.ndarray)
+    assert isinstance(rotated_k, torch.Tensor)
 
 
 class FakeCuda:
-    """Memory that says it is on CUDA: how the library is asked for it can be seen without one."""
+    """Memory that claims to be on CUDA, to test its DLPack requests without a GPU."""
 
     def __init__(self):
-        self.asked = []
+        self.requests = []
 
     def __dlpack_device__(self):
         return (2, 0)
 
     def __dlpack__(self, **options):
-        self.asked.append(options)
+        self.requests.append(options)
         raise BufferError("no GPU here")
 
 
-@pytest.mark.parametrize("stream, asked", [(None, 1), (7, 7), (0, 1)])
-def test_the_stream_that_others_are_told_to_wait_for(stream, asked):
+@pytest.mark.parametrize("stream, requested", [(None, 1), (7, 7), (0, 1)])
+def test_stream_passed_to_dlpack(stream, requested):
     x = FakeCuda()
     with pytest.raises(BufferError, match="no GPU here"):
         ROPE.rotate_(x, stream=stream)
-    assert [options["stream"] for options in x.asked] == [asked]
+    assert [options["stream"] for options in x.requests] == [requested]
 
 
-def test_streams_of_others_are_numbers():
+def test_stream_handles():
     class OfPyTorch:
         cuda_stream = 11
 
@@ -205,7 +205,7 @@ def test_streams_of_others_are_numbers():
     assert [stream_handle(s) for s in (OfPyTorch(), OfCuPy(), OfCuda(), 14)] == [11, 12, 13, 14]
 
 
-def test_a_gpu_without_the_engine_or_a_driver():
+def test_cuda_array_without_engine_or_driver():
     assert isinstance(rotary.has_cuda(), bool)
     assert rotary.cuda_device_count() >= 0
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit is refused in the words of the library, and nothing is written."""
+"""Wrong arguments raise errors with the library's message, and nothing is written."""
 
 import pickle
 import re
@@ -87,7 +87,7 @@ def yarn(**options):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_refused(call, error, text):
+def test_rejects(call, error, text):
     with pytest.raises(error) as caught:
         call()
     if text is not None:
@@ -95,7 +95,7 @@ def test_refused(call, error, text):
     assert type(caught.value) is error
 
 
-def test_what_is_refused_is_not_written():
+def test_rejected_calls_write_nothing():
     x = values(4, 2, 16)
     given = x.copy()
     with pytest.raises(ValueError, match="tokens, got 3"):
@@ -103,7 +103,7 @@ def test_what_is_refused_is_not_written():
     np.testing.assert_array_equal(x, given)
 
 
-def test_overlapping_memory_is_refused():
+def test_rejects_overlapping_memory():
     x = values(8, 2, 16)
     with pytest.raises(ValueError, match="must not share memory that is written"):
         ROPE.rotate_(x[:5], x[3:])
@@ -114,7 +114,7 @@ def test_overlapping_memory_is_refused():
         ROPE.rotate_(writable)
 
 
-def test_a_file_that_is_not_there():
+def test_missing_file():
     with pytest.raises(rotary.IoError) as caught:
         rotary.Rope.from_pretrained("no/such/config.json")
     assert isinstance(caught.value, OSError)
@@ -125,7 +125,7 @@ def test_a_file_that_is_not_there():
     assert (str(again), again.path) == (str(caught.value), caught.value.path)
 
 
-def test_a_file_that_is_broken(tmp_path):
+def test_corrupt_file(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"model_type": ')
     with pytest.raises(rotary.IoError) as caught:

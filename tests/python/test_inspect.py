@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""rotary.inspect says what the command says, as data, as text and as HTML."""
+"""rotary.inspect gives the output of the command as data, text and HTML."""
 
 import json
 import os
@@ -28,12 +28,12 @@ def command(*arguments):
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_data_is_what_the_command_prints(path):
+def test_data_equals_inspect_json(path):
     assert rotary.inspect(path).data == json.loads(command("inspect", str(path), "--json"))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_text_is_what_the_command_prints(path):
+def test_text_equals_inspect_output(path):
     said = {line.rstrip() for line in command("inspect", str(path)).splitlines()}
     shown = repr(rotary.inspect(str(path))).splitlines()
     assert len(shown) > 20
@@ -42,7 +42,7 @@ def test_the_text_is_what_the_command_prints(path):
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_html_is_well_formed_and_whole(path):
+def test_html_is_well_formed_and_complete(path):
     seen = rotary.inspect(path)
     html = seen._repr_html_()
     tree = ElementTree.fromstring(html)  # every tag is closed
@@ -57,7 +57,7 @@ def test_the_html_is_well_formed_and_whole(path):
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_text_of_files_cannot_steer_a_notebook():
+def test_html_escapes_text_of_files():
     config = json.loads((MODELS / "llama-3.1-8b.json").read_text())
     html = rotary.inspect({**config, "model_type": "<script>\x1b[2J"})._repr_html_()
     assert "<script>" not in html

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Ropes from models: paths, dicts and configs of transformers; what transformers computes."""
+"""Ropes from models: paths, dicts and configs of transformers, compared with transformers."""
 
 import json
 
@@ -23,10 +23,10 @@ def test_scalings_as_transformers_computes_them(row):
     np.testing.assert_allclose(ours[: len(theirs)], theirs, rtol=1e-6)
     assert not ours[len(theirs) :].any()
     assert rope.frequencies.scale == pytest.approx(row["attention_scaling"], rel=1e-6)
-    limit = 5e-6 + 2.5e-7 * positions[:, None]  # what float32 angles lose
-    for turned, name in zip(rope.cos_sin(positions), ("cos", "sin")):
+    limit = 5e-6 + 2.5e-7 * positions[:, None]  # rounding error of float32 angles
+    for ours, name in zip(rope.cos_sin(positions), ("cos", "sin")):
         theirs = np.array(row.get(name, np.empty((0, 2 * rope.frequencies.pairs))))
-        assert (np.abs(turned - theirs[:, : rope.frequencies.pairs]) <= limit).all()
+        assert (np.abs(ours - theirs[:, : rope.frequencies.pairs]) <= limit).all()
 
 
 def rows_of_one_axis():
@@ -43,7 +43,7 @@ def test_families_as_transformers_rotates_them(row):
     rope = of_one_axis[0].make_rope(int(positions.max()) + 1)
     i = np.arange(8 * 2 * row["head_dim"])
     q = (((i * 7919 + 13) % 2003) / 1001.5 - 1).astype(np.float32).reshape(8, 2, row["head_dim"])
-    if rope.layout.head_dim != q.shape[-1]:  # only the rotary part was handed to their function
+    if rope.layout.head_dim != q.shape[-1]:  # their function takes only the rotary part
         rope = rotary.Rope.from_frequencies(
             rope.frequencies,
             layout=rotary.HeadLayout(
@@ -73,7 +73,7 @@ def test_a_config_of_transformers_or_a_module_that_has_one():
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
-def test_recipes_survive_the_way_to_python_and_back(path):
+def test_recipes_round_trip(path):
     model = rotary.Model.read(path)
     assert model.model_type == json.loads(path.read_text()).get("model_type", "")
     for rope in model.ropes:
@@ -88,7 +88,7 @@ def test_recipes_survive_the_way_to_python_and_back(path):
             ladder_dim=recipe.ladder_dim,
             scaling=recipe.scaling,
             axes=recipe.axes,
-            turn=recipe.turn,
+            direction=recipe.direction,
             gain=recipe.gain,
         )
         assert again == rope.make_rope()

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Curves against their formulas, and that every picture is drawn."""
+"""Curves match their formulas, and every plot is drawn."""
 
 import matplotlib as mpl
 
@@ -23,7 +23,7 @@ def close_figures():
     plt.close("all")
 
 
-def test_decay_is_the_formula_of_the_article():
+def test_decay_is_the_formula_of_the_paper():
     f = 1e4 ** -(np.arange(64) / 64)
     expected = [
         np.mean([abs(sum(np.exp(1j * m * f[i]) for i in range(j))) for j in range(1, 65)])
@@ -73,7 +73,7 @@ def test_scores():
     assert image.shape == (16, 16)
     np.testing.assert_allclose(image.diagonal(), 1)
     np.testing.assert_allclose(image, image.T)
-    np.testing.assert_allclose(image[1:, 1:], image[:-1, :-1])  # distance alone decides
+    np.testing.assert_allclose(image[1:, 1:], image[:-1, :-1])  # scores depend on the distance only
     around = rotary.plot.scores(IMAGE, 16).images[0].get_array()
     assert around.shape == (17, 17)
     assert around[8, 8] == pytest.approx(1)

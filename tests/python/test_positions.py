@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of positions gives what one call a token gives."""
+"""Every form of positions matches one call per token."""
 
 import numpy as np
 import pytest
@@ -43,6 +43,20 @@ def test_positions(positions, at):
     np.testing.assert_array_equal(ROPE.rotate(x, positions=positions), one_by_one(x, at))
 
 
+def test_packed_keeps_the_boundaries_that_it_checked():
+    x = values(6, 2, 16)
+    want = one_by_one(x, [0, 1, 0, 1, 2, 3])
+    for dtype in (np.int32, np.int64):
+        boundaries = np.array([0, 2, 6], dtype)
+        held = rotary.packed(boundaries)
+        shifted = rotary.packed_at(boundaries, np.array([9, 4], dtype))
+        boundaries[:] = [2**30, -(2**30), 2**30]
+        np.testing.assert_array_equal(ROPE.rotate(x, positions=held), want)
+        np.testing.assert_array_equal(
+            ROPE.rotate(x, positions=shifted), one_by_one(x, [9, 9, 4, 4, 4, 4])
+        )
+
+
 def test_positions_that_differ_between_batch_rows():
     x = values(2, 4, 1, 16)
     ids = np.array([[[0, 1, 2, 3], [10, 10, 12, 99]]])
@@ -60,8 +74,8 @@ def test_real_positions():
     x = values(3, 1, 16, dtype=np.float64)
     result = ROPE.rotate(x, positions=[0.5, -1.25, 7.75])
     z = np.exp(1j * np.outer([0.5, -1.25, 7.75], ROPE.frequencies.values[:, 0]))[:, None, :]
-    turned = (x[..., ::2] + 1j * x[..., 1::2]) * z
-    np.testing.assert_allclose(result[..., ::2], turned.real, atol=1e-14)
+    expected = (x[..., ::2] + 1j * x[..., 1::2]) * z
+    np.testing.assert_allclose(result[..., ::2], expected.real, atol=1e-14)
 
 
 def test_several_axes():
@@ -78,7 +92,7 @@ def test_several_axes():
         rope.rotate(x)
 
 
-def test_what_positions_tell_of_themselves():
+def test_properties_and_repr():
     p = rotary.packed([0, 2, 6])
     assert (p.axes, p.batch, p.tokens) == (1, None, 6)
     assert rotary.ranges([1, 2, 3]).batch == 3

@@ -24,22 +24,22 @@ ROPES = {
     "partial": make(rotary_dim=16, rotary_offset=8),
     "writes the other pairing": make(pairing="interleaved", output_pairing="half"),
     "yarn": make(scaling=rotary.Yarn(factor=4, original_context=64)),
-    "backward": make(turn="backward"),
+    "backward": make(direction="backward"),
 }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("name", ROPES)
-def test_the_calls_are_their_definition(name, dtype):
+def test_calls_match_the_definition(name, dtype):
     rope, x = ROPES[name], values(9, 3, 32, dtype=dtype)
     at = np.arange(100, 109)
     close = {"atol": TOLERANCE[dtype], "rtol": TOLERANCE[dtype]}
     given = x.copy()
 
-    turned = rope.rotate(x, positions=100)
-    assert turned.dtype == x.dtype
-    assert turned.shape == x.shape
-    np.testing.assert_allclose(turned, rotated(x, rope, at), **close)
+    result = rope.rotate(x, positions=100)
+    assert result.dtype == x.dtype
+    assert result.shape == x.shape
+    np.testing.assert_allclose(result, rotated(x, rope, at), **close)
     np.testing.assert_allclose(
         rope.unrotate(x, positions=100), rotated(x, rope, at, power=-1), **close
     )
@@ -67,7 +67,7 @@ def test_several_tensors_of_a_call():
     np.testing.assert_array_equal(given[1], rope.rotate(k))
 
 
-def test_results_into_given_memory():
+def test_out():
     rope, x = ROPES["half"], values(5, 2, 32)
     out, other = np.empty_like(x), np.empty_like(x)
     assert rope.rotate(x, out=out) is out
@@ -121,16 +121,16 @@ def test_large_results_are_aligned():
     assert ROPES["half"].rotate(x).ctypes.data % 64 == 0
 
 
-def test_angles_are_exact_far_out():
+def test_angles_are_exact_at_large_positions():
     rope = make(theta=5e5)
     far = 2**31 + 12345
     cos, sin = rope.cos_sin([far])
-    turns = [float(f) for f in rope.frequencies.values[:, 0]]
+    frequencies = [float(f) for f in rope.frequencies.values[:, 0]]
     import decimal  # the product has more digits than float64 holds
 
     decimal.getcontext().prec = 60
     two_pi = 2 * decimal.Decimal("3.14159265358979323846264338327950288419716939937510582097494")
-    phase = [float(decimal.Decimal(f) * far % two_pi) for f in turns]
+    phase = [float(decimal.Decimal(f) * far % two_pi) for f in frequencies]
     np.testing.assert_allclose(cos[0], np.cos(phase), atol=1.1e-7)
     np.testing.assert_allclose(sin[0], np.sin(phase), atol=1.1e-7)
 
@@ -185,7 +185,7 @@ def test_a_rope_is_a_value():
     assert repr(rope) == "Rope(head_dim=32, rotary_dim=32, pairing='half', scale=1.13863)"
 
 
-def test_frequencies_are_a_matrix_that_cannot_be_changed():
+def test_frequencies_are_read_only():
     f = make().frequencies
     assert (f.pairs, f.axes, f.rotary_dim, f.scale, f.growth) == (16, 1, 32, 1.0, None)
     np.testing.assert_allclose(f.values[:, 0], 1e4 ** -(np.arange(16) / 16), rtol=1e-15)
@@ -206,5 +206,5 @@ def test_xpos_grows_queries_and_shrinks_keys():
     np.testing.assert_array_equal(keys.frequencies.growth, -rope.frequencies.growth)
 
 
-def test_empty_tensors_are_fine():
+def test_empty_tensors():
     assert ROPES["half"].rotate(np.empty((0, 4, 32), np.float32)).shape == (0, 4, 32)

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One rope on many threads: the GIL is free while the library works."""
+"""One rope on many threads: calls release the GIL."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ import rotary
 ROPE = rotary.Rope(head_dim=64, theta=1e4, pairing="half", threads=1)
 
 
-def test_many_threads_give_what_one_gives():
+def test_threads_share_a_rope():
     inputs = [values(50, 4, 64, seed=i) for i in range(16)]
     expected = [ROPE.rotate(x, positions=i) for i, x in enumerate(inputs)]
     with ThreadPoolExecutor(4) as pool:
@@ -23,7 +23,7 @@ def test_many_threads_give_what_one_gives():
         np.testing.assert_array_equal(result, wanted)
 
 
-def test_others_run_while_a_call_works():
+def test_calls_release_the_gil():
     big = np.ones((40_000, 32, 64), np.float32)
     seen = []
 

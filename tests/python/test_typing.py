@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The package is typed: mypy agrees with it, and finds what callers do wrong. And it is tidy."""
+"""The package passes mypy, which finds wrong calls, and ruff."""
 
 import os
 import pathlib
@@ -22,12 +22,12 @@ GOOD = """
     rope: rotary.Rope = rotary.Rope(head_dim=64, theta=1e4, pairing="half",
                                     scaling=rotary.Yarn(factor=4, original_context=4096))
     q: NDArray[np.float32] = np.ones((4, 2, 64), np.float32)
-    turned: NDArray[np.float32] = rope.rotate(q, positions=rotary.packed([0, 1, 4]))
+    rotated: NDArray[np.float32] = rope.rotate(q, positions=rotary.packed([0, 1, 4]))
     a, b = rope.rotate_(q, q.copy(), positions=7)
     values: NDArray[np.float64] = rope.frequencies.values
     scale: float = rope.frequencies.scale
     text: str = repr(rotary.inspect("config.json").rope())
-    shifted: NDArray[np.float32] = rope.shift(turned, delta=-3)
+    shifted: NDArray[np.float32] = rope.shift(rotated, delta=-3)
     reveal_type(rope.rerotate(a, to=rope))
 """
 BAD = """
@@ -59,10 +59,10 @@ def test_types(tmp_path):
     errors = [line for line in done.stdout.splitlines() if " error: " in line]
     assert [line for line in errors if "bad.py" not in line] == [], done.stdout + done.stderr
     assert len({line.split(":")[1] for line in errors}) == 5, done.stdout
-    assert "NDArray" in done.stdout or "ndarray[" in done.stdout  # what rerotate gives
+    assert "NDArray" in done.stdout or "ndarray[" in done.stdout  # the result of rerotate
 
 
-def test_the_stub_names_what_the_module_has():
+def test_stub_is_complete():
     from rotary import _core
 
     stub = (PACKAGE / "_core.pyi").read_text()
@@ -72,7 +72,7 @@ def test_the_stub_names_what_the_module_has():
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_every_public_name_is_explained():
+def test_every_public_name_has_a_docstring():
     for name in rotary.__all__:
         thing = getattr(rotary, name)
         if callable(thing) and getattr(thing, "__module__", "").startswith("rotary"):
@@ -80,7 +80,7 @@ def test_every_public_name_is_explained():
 
 
 def test_ruff():
-    folders = ["python/rotary", "tests/python", "examples/python"]
+    folders = ["python", "python/rotary", "tests/python", "examples/python"]
     files = [str(p) for folder in folders for p in sorted((ROOT / folder).glob("*.py"))]
     for command in (["check"], ["format", "--check"]):
         done = subprocess.run(

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A buffer of elements of any floating-point type, to fill and to look at one by one.
+// A buffer of elements of any floating-point type.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,12 @@ class Elements {
 
   DType dtype() const { return dtype_; }
   std::size_t size() const { return count_; }
-  /// Element `offset`, aligned as the type asks.
+  /// Address of element `offset`.
   void* data(std::size_t offset = 0) { return bytes() + offset * size_; }
   const void* data(std::size_t offset = 0) const { return bytes() + offset * size_; }
   std::size_t size_in_bytes() const { return count_ * size_; }
 
-  /// The bits of an element, for comparisons that forgive nothing.
+  /// The bits of an element, for exact comparisons.
   std::uint64_t bits(std::size_t i) const {
     std::uint64_t bits = 0;
     std::memcpy(&bits, bytes() + i * size_, size_);
@@ -68,7 +68,7 @@ class Elements {
     }
   }
 
-  /// Takes the bits of an element of other elements of the same type.
+  /// Copies the bits of an element from a buffer of the same type.
   void copy(std::size_t i, const Elements& from) {
     std::memcpy(bytes() + i * size_, from.bytes() + i * size_, size_);
   }

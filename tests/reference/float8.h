@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The 8-bit floating-point types of the Open Compute Project, by search among their 127 sizes: the
-// nearest, of two as near the one with an even last bit, and the largest for what is larger.
+// The 8-bit floating-point types of the Open Compute Project, by search among their 127 magnitudes:
+// round to nearest, ties to even, saturating.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// cos and sin of position * frequency with every bit right, whatever the position. Products of two
+// cos and sin of position * frequency, correctly rounded for any position. Products of two
 // doubles or of a double and an int64 are exact in 256 bits, and MPFR reduces modulo 2 pi with as
 // many digits of pi as that takes.
 #pragma once

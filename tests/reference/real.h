@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A number of 256 bits with the operators of a formula, by MPFR: what tests hold the library to.
+// A floating-point number of 256 bits (MPFR) with operators, for reference formulas.
 #pragma once
 
 #include <mpfr.h>

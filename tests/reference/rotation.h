@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The rotation as the paper writes it, in long double: a pair of a token at position m is
-// multiplied by e^(i m f) (RoFormer, arXiv 2104.09864, equations 13 to 15). No speed, no phase
-// tricks. Angles are as good as long double: use oracle.h where positions are large.
+// The rotation as in the paper, in long double: a pair of a token at position m is
+// multiplied by e^(i m f) (RoFormer, arXiv 2104.09864, equations 13 to 15). Angles have
+// the accuracy of long double: use oracle.h for large positions.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace rotary::reference {
 
 enum class Map : std::uint8_t { kRotate, kUnrotate, kAdjoint };
 
-/// What pair `pair` of a token at `position` (one entry an axis) is multiplied by.
+/// The factor z of pair `pair` at `position` (one entry per axis).
 inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::int64_t pair,
                                             const long double* position) {
   long double angle = 0.0L;

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 constexpr int kDocuments = 57;
 
-/// Documents of the letters of their number: "17 17 17 ..." of different lengths.
+/// Documents of different lengths that repeat their index: "17 17 17 ...".
 class BatchStreamTest : public ScratchTest {
  protected:
   void SetUp() override {
@@ -72,7 +72,7 @@ void expect_equal(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.next, b.next);
 }
 
-/// How often each token was given, the special ones left out.
+/// Counts of tokens, without special ones.
 std::map<std::int64_t, int> tokens_of(const std::vector<Batch>& batches) {
   std::map<std::int64_t, int> out;
   for (const Batch& batch : batches) {
@@ -97,7 +97,7 @@ TEST_F(BatchStreamTest, PackedRowsAreFullAndSequencesAreFramed) {
       const auto end = static_cast<std::size_t>(batch.cu_seqlens[i + 1]);
       ASSERT_LT(begin, end);
       EXPECT_EQ(begin / 16, (end - 1) / 16) << "a sequence in two rows";
-      if (batch.ids[begin] == 0) {  // Padding.
+      if (batch.ids[begin] == 0) {  // padding
         EXPECT_TRUE(std::all_of(batch.ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                 batch.ids.begin() + static_cast<std::ptrdiff_t>(end),
                                 [](std::int64_t id) { return id == 0; }));
@@ -105,7 +105,7 @@ TEST_F(BatchStreamTest, PackedRowsAreFullAndSequencesAreFramed) {
       }
       EXPECT_EQ(batch.ids[begin], 2);
       EXPECT_EQ(batch.ids[end - 1], 3);
-      // One document each.
+      // one document each
       for (std::size_t k = begin + 2; k + 1 < end; ++k) EXPECT_EQ(batch.ids[k], batch.ids[k - 1]);
     }
     if (&batch == &batches.back()) continue;
@@ -115,7 +115,7 @@ TEST_F(BatchStreamTest, PackedRowsAreFullAndSequencesAreFramed) {
   }
 }
 
-TEST_F(BatchStreamTest, EveryTokenIsGivenOnceAnEpochWhateverTheWay) {
+TEST_F(BatchStreamTest, EveryTokenOccursOncePerEpochInEveryMode) {
   std::map<std::int64_t, int> expected;
   TokenDocument document;
   for (std::uint64_t i = 0; i < cache_->num_documents(); ++i) {
@@ -132,7 +132,7 @@ TEST_F(BatchStreamTest, EveryTokenIsGivenOnceAnEpochWhateverTheWay) {
   }
 }
 
-TEST_F(BatchStreamTest, PaddedRowsHoldOneDocument) {
+TEST_F(BatchStreamTest, PaddedRowsHaveOneDocument) {
   BatchOptions options = kPlain;
   options.packing = Packing::kPadded;
   for (const Batch& batch : all_of(from_cache(options))) {
@@ -140,14 +140,14 @@ TEST_F(BatchStreamTest, PaddedRowsHoldOneDocument) {
     for (std::size_t row = 0; row < 4; ++row) {
       const auto length = static_cast<std::size_t>(batch.lengths[row]);
       for (std::size_t i = length; i < 16; ++i) EXPECT_EQ(batch.ids[16 * row + i], 0);
-      if (length == 0) continue;  // Fills the last batch.
+      if (length == 0) continue;  // fills the last batch
       EXPECT_EQ(batch.ids[16 * row], 2);
       EXPECT_EQ(batch.ids[16 * row + length - 1], 3);
     }
   }
 }
 
-TEST_F(BatchStreamTest, EveryBatchCanBeResumedFromBitForBit) {
+TEST_F(BatchStreamTest, ResumesFromEveryBatchBitForBit) {
   for (const bool text : {false, true}) {
     for (const Packing packing : {Packing::kPacked, Packing::kPadded}) {
       const BatchOptions options{.rows = 3, .length = 16, .packing = packing, .seed = 9};
@@ -169,7 +169,7 @@ TEST_F(BatchStreamTest, EveryBatchCanBeResumedFromBitForBit) {
   }
 }
 
-TEST_F(BatchStreamTest, APrefetchedBatchKnowsItsOwnPlace) {
+TEST_F(BatchStreamTest, PrefetchedBatchesHaveTheirOwnState) {
   const BatchOptions options{.rows = 3, .length = 16};
   BatchStream stream = from_cache(options);
   const std::vector<Batch> expected = all_of(from_cache(options));
@@ -179,7 +179,7 @@ TEST_F(BatchStreamTest, APrefetchedBatchKnowsItsOwnPlace) {
   EXPECT_EQ(count, expected.size());
 }
 
-TEST_F(BatchStreamTest, RanksTogetherSeeWhatOneSees) {
+TEST_F(BatchStreamTest, RanksTogetherGetTheRowsOfOneRank) {
   const std::vector<Batch> whole = all_of(from_cache({.rows = 6, .length = 16, .seed = 4}));
   for (const std::uint64_t ranks : {2u, 3u, 6u}) {
     std::vector<std::vector<Batch>> parts;
@@ -206,7 +206,7 @@ TEST_F(BatchStreamTest, RanksTogetherSeeWhatOneSees) {
   }
 }
 
-TEST_F(BatchStreamTest, TheNumberOfThreadsDecidesNothing) {
+TEST_F(BatchStreamTest, IsIndependentOfTheNumberOfThreads) {
   const BatchOptions options{.rows = 3, .length = 16};
   const std::vector<Batch> one = all_of(from_text(options, 1));
   const std::vector<Batch> four = all_of(from_text(options, 4));
@@ -214,7 +214,7 @@ TEST_F(BatchStreamTest, TheNumberOfThreadsDecidesNothing) {
   for (std::size_t i = 0; i < one.size(); ++i) expect_equal(one[i], four[i]);
 }
 
-TEST_F(BatchStreamTest, EpochsAndSeedsGiveOtherOrders) {
+TEST_F(BatchStreamTest, EpochsAndSeedsChangeTheOrder) {
   const auto order_of = [&](const StreamOptions& options) {
     std::vector<std::int32_t> out;
     const auto stream = open_stream(cache_, options);
@@ -232,7 +232,7 @@ TEST_F(BatchStreamTest, EpochsAndSeedsGiveOtherOrders) {
   EXPECT_TRUE(std::is_sorted(in_order.begin(), in_order.end()));
 }
 
-TEST_F(BatchStreamTest, MasksHaveTheSharesThatAreAskedFor) {
+TEST_F(BatchStreamTest, MasksHaveTheRequestedShares) {
   BatchOptions options{.rows = 4, .length = 64, .seed = 1};
   int words = 0, chosen = 0, masked = 0, kept = 0, other = 0;
   BatchStream stream = from_cache(options, {.epochs = 0});
@@ -247,7 +247,7 @@ TEST_F(BatchStreamTest, MasksHaveTheSharesThatAreAskedFor) {
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
       const std::int64_t id = original.ids[i];
       words += id >= 5 ? 1 : 0;
-      if (batch.labels[i] == kIgnore) {
+      if (batch.labels[i] == kIgnoreIndex) {
         EXPECT_EQ(batch.ids[i], id);
         continue;
       }
@@ -267,7 +267,7 @@ TEST_F(BatchStreamTest, MasksHaveTheSharesThatAreAskedFor) {
   EXPECT_NEAR(other / n, 0.1, 0.01);
 }
 
-TEST_F(BatchStreamTest, AWordIsMaskedAsAWhole) {
+TEST_F(BatchStreamTest, MasksWholeWords) {
   std::string corpus;
   for (int i = 0; i < 200; ++i) corpus += "今天天气 ";
   const Corpus given{.files = {file("zh.txt", corpus)}};
@@ -302,7 +302,7 @@ TEST_F(BatchStreamTest, CausalLabelsAreTheNextTokenOfTheSameSequence) {
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
       const bool last = std::ranges::count(batch.cu_seqlens, static_cast<std::int32_t>(i + 1)) > 0;
       if (last || batch.ids[i] == 0) {
-        EXPECT_EQ(batch.labels[i], kIgnore);
+        EXPECT_EQ(batch.labels[i], kIgnoreIndex);
       } else {
         EXPECT_EQ(batch.labels[i], batch.ids[i + 1]);
       }
@@ -310,7 +310,7 @@ TEST_F(BatchStreamTest, CausalLabelsAreTheNextTokenOfTheSameSequence) {
   }
 }
 
-TEST_F(BatchStreamTest, LengthAndRowsMayChangeWhereAStageEnds) {
+TEST_F(BatchStreamTest, LengthAndRowsMayChangeBetweenStages) {
   BatchStream stream = from_cache(kPlain, {.seed = 3, .epochs = 1});
   std::vector<Batch> batches(1);
   ASSERT_TRUE(stream.next(batches[0]));
@@ -323,7 +323,7 @@ TEST_F(BatchStreamTest, LengthAndRowsMayChangeWhereAStageEnds) {
   EXPECT_EQ(tokens_of(batches), tokens_of(all_of(from_cache(kPlain, {.seed = 3, .epochs = 1}))));
 }
 
-TEST_F(BatchStreamTest, StatesOfOtherDataAreRefused) {
+TEST_F(BatchStreamTest, RejectsStatesOfOtherData) {
   BatchStream stream = from_cache({});
   StreamState state = from_cache({}, {.seed = 4}).state();
   EXPECT_EQ(thrown([&] { stream.restore(state); }),
@@ -340,7 +340,7 @@ TEST_F(BatchStreamTest, StatesOfOtherDataAreRefused) {
   EXPECT_THROW(stream_state_from_json("[]"), std::invalid_argument);
 }
 
-TEST_F(BatchStreamTest, ErrorsOfTheCorpusReachTheConsumer) {
+TEST_F(BatchStreamTest, ErrorsOfTheCorpusReachTheCaller) {
   corpus_.files.push_back(path("gone.txt"));
   BatchStream stream = from_text({.rows = 1, .length = 16});
   Prefetch<Batch> ahead([&](Batch& batch) { return stream.next(batch); }, 2);
@@ -364,7 +364,7 @@ TEST_F(BatchStreamTest, ErrorsOfTheCorpusReachTheConsumer) {
               HasSubstr("control.txt: no token in the corpus"));
 }
 
-TEST_F(BatchStreamTest, BadOptionsAreRefused) {
+TEST_F(BatchStreamTest, RejectsInvalidOptions) {
   const auto error_of = [&](const BatchOptions& options) {
     return thrown([&] { from_cache(options); });
   };
@@ -375,7 +375,7 @@ TEST_F(BatchStreamTest, BadOptionsAreRefused) {
   EXPECT_THAT(error_of({.masking = {.rate = 1.5}}), HasSubstr("within 0 and 1"));
   EXPECT_THAT(error_of({.masking = {.mask_share = 0.8, .random_share = 0.3}}),
               HasSubstr("within 0 and 1"));
-  EXPECT_THAT(error_of({.rows = 1 << 20, .length = 1 << 12}), HasSubstr("less than 2^31"));
+  EXPECT_THAT(error_of({.rows = 1 << 20, .length = 1 << 12}), HasSubstr("fewer than 2^31"));
   const Vocabulary bare({"[PAD]", "[UNK]", "[CLS]", "[SEP]"}, "v.txt");
   EXPECT_EQ(thrown([&] { BatchStream(open_stream(cache_, {}), bare, {}); }),
             "v.txt: the vocabulary has no [MASK]");

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkpoints: what is written is read again, and what is wrong with files is said in one line.
+// Checkpoints: round trips, and one-line errors for bad files.
 #include "roformer/checkpoint/checkpoint.h"
 
 #include <ATen/Functions.h>
@@ -50,27 +50,27 @@ void expect_same(const TensorMap& a, const TensorMap& b) {
   }
 }
 
-TEST_F(CheckpointTest, WhatIsWrittenIsWhatTransformersWrote) {
-  // The table of positions, too: transformers computes it in float64.
+TEST_F(CheckpointTest, WritesTheSameTensorsAsTransformers) {
+  // The position table, too: transformers computes it in float64.
   expect_same(read_weights(checkpoint("mlm-small.safetensors")),
               read_weights(folder() / "model.safetensors"));
   EXPECT_THAT(read_file(path("model") / "config.json"), HasSubstr("\"transformers_version\""));
 }
 
-TEST_F(CheckpointTest, ShardsHoldTheSame) {
+TEST_F(CheckpointTest, ShardsRoundTrip) {
   const fs::path target = folder(100'000);
   EXPECT_TRUE(fs::exists(target / "model.safetensors.index.json"));
   EXPECT_TRUE(fs::exists(target / "model-00001-of-00006.safetensors"));
   EXPECT_FALSE(fs::exists(target / "model.safetensors"));
   expect_same(read_weights(checkpoint("mlm-small.safetensors")),
               weights_of(*load_complete_model(target)));
-  // Saved again in one file, no shard of before is left.
+  // A later save in one file removes the shards.
   folder();
   EXPECT_FALSE(fs::exists(target / "model.safetensors.index.json"));
   EXPECT_FALSE(fs::exists(target / "model-00001-of-00006.safetensors"));
 }
 
-TEST_F(CheckpointTest, ASaveLeavesOtherFilesAndNoTemporaryOnes) {
+TEST_F(CheckpointTest, SaveKeepsOtherFilesAndLeavesNoTemporaryOnes) {
   write_file(folder() / "vocab.txt", "[PAD]\n");
   folder();
   std::vector<std::string> names;
@@ -84,7 +84,7 @@ TEST_F(CheckpointTest, ASaveLeavesOtherFilesAndNoTemporaryOnes) {
   }
 }
 
-TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOne) {
+TEST_F(CheckpointTest, FailedSaveKeepsTheOldOne) {
   const fs::path target = folder();
   const std::string before = read_file(target / "model.safetensors");
   TensorMap broken = read_weights(target / "model.safetensors");
@@ -114,7 +114,7 @@ TEST_F(CheckpointTest, TiedTensorsAndPrefixes) {
   LoadReport report = load_weights(*model, tensors, "here");
   EXPECT_THAT(report.tied, ElementsAre("cls.predictions.decoder.weight"));
   EXPECT_THAT(report.unused, IsEmpty());
-  // Either name will do, and so does a bare encoder without prefix.
+  // Either name works, and so does an encoder without prefix.
   tensors.erase(words);
   EXPECT_THAT(load_weights(*model, tensors, "here").missing, IsEmpty());
   TensorMap bare;
@@ -124,16 +124,16 @@ TEST_F(CheckpointTest, TiedTensorsAndPrefixes) {
   EXPECT_THAT(load_weights(*model, bare, "here").missing, IsEmpty());
 }
 
-TEST_F(CheckpointTest, AnEncoderIsWrittenWithoutPrefix) {
+TEST_F(CheckpointTest, EncoderHasNoPrefix) {
   const Loaded loaded = load_model(checkpoint("mlm-small.safetensors"), Task::kEncoder);
   const TensorMap tensors = weights_of(*loaded.model);
   EXPECT_TRUE(tensors.contains("embeddings.word_embeddings.weight"));
   EXPECT_TRUE(tensors.contains("encoder.embed_positions.weight"));
 }
 
-// ---- What is wrong with files -------------------------------------------------------------------
+// ---- Bad files ----------------------------------------------------------------------------------
 
-TEST_F(CheckpointTest, ATruncatedShardIsNamed) {
+TEST_F(CheckpointTest, NamesTruncatedShard) {
   const fs::path target = folder(100'000);
   const fs::path shard = target / "model-00003-of-00006.safetensors";
   fs::resize_file(shard, fs::file_size(shard) - 100);
@@ -143,7 +143,7 @@ TEST_F(CheckpointTest, ATruncatedShardIsNamed) {
   EXPECT_THAT(thrown([&] { load_complete_model(target); }), HasSubstr(shard.string()));
 }
 
-TEST_F(CheckpointTest, AnIndexThatLiesIsRefused) {
+TEST_F(CheckpointTest, RejectsInconsistentIndex) {
   const fs::path index = folder(100'000) / "model.safetensors.index.json";
   const std::string text = read_file(index);
   const auto refusal_of = [&](const std::string& json) {
@@ -158,7 +158,7 @@ TEST_F(CheckpointTest, AnIndexThatLiesIsRefused) {
   EXPECT_THAT(refusal_of("[]"), HasSubstr("not an index"));
 }
 
-TEST_F(CheckpointTest, AMissingTensorIsNamed) {
+TEST_F(CheckpointTest, NamesMissingTensor) {
   TensorMap tensors = read_weights(checkpoint("mlm-small.safetensors"));
   tensors.erase("roformer.encoder.layer.1.output.dense.bias");
   write_checkpoint(path("model"), read_config(checkpoint("mlm-small.config.json")), tensors);
@@ -166,7 +166,7 @@ TEST_F(CheckpointTest, AMissingTensorIsNamed) {
               HasSubstr("tensor \"roformer.encoder.layer.1.output.dense.bias\" is missing"));
 }
 
-TEST_F(CheckpointTest, MissingFilesAreNamed) {
+TEST_F(CheckpointTest, NamesMissingFiles) {
   EXPECT_THAT(thrown([&] { load_model(path("nowhere")); }), HasSubstr("no such folder or file"));
   const fs::path target = folder();
   fs::remove(target / "config.json");
@@ -175,7 +175,7 @@ TEST_F(CheckpointTest, MissingFilesAreNamed) {
               HasSubstr("neither lonely.config.json nor config.json beside it"));
 }
 
-TEST_F(CheckpointTest, WrongConfigsAreRefused) {
+TEST_F(CheckpointTest, RejectsWrongConfigs) {
   EXPECT_THAT(refusal("\"hidden_size\": 64", "\"hidden_size\": 56"),
               AllOf(HasSubstr("tensor \""), HasSubstr("is [64, 64]"),
                     HasSubstr("wants real numbers [56, 56]")));
@@ -198,7 +198,7 @@ TEST_F(CheckpointTest, WrongConfigsAreRefused) {
   EXPECT_THAT(refusal("{", "["), HasSubstr("config.json: not a JSON object"));
 }
 
-TEST(Config, KeepsWhatItDoesNotKnow) {
+TEST(Config, KeepsUnknownKeys) {
   const Config config = parse_config(R"({"hidden_size": 24, "num_attention_heads": 2,
       "my_key": {"a": [1, null]}, "position_encoding": "rope+alibi", "use_bias": false,
       "norm_type": "rms_norm", "id2label": {"0": "no", "1": "yes", "2": "maybe"}})",
@@ -211,9 +211,9 @@ TEST(Config, KeepsWhatItDoesNotKnow) {
   EXPECT_EQ(again.norm_type, NormType::kRms);
 }
 
-// ---- From positions of the input to RoPE --------------------------------------------------------
+// ---- Conversion to RoPE -------------------------------------------------------------------------
 
-TEST_F(CheckpointTest, ALearnedTableGivesWayToRope) {
+TEST_F(CheckpointTest, ReplacesLearnedPositionsByRope) {
   Config config = read_config(checkpoint("mlm-small.config.json"));
   config.position_encoding = "learned";
   const Model learned = make_model(config);

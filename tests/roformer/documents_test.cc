@@ -21,7 +21,7 @@ std::vector<std::string> all_of(const Corpus& corpus) {
   return out;
 }
 
-TEST_F(DocumentsTest, BlankLinesPartDocuments) {
+TEST_F(DocumentsTest, BlankLinesSeparateDocuments) {
   const Corpus corpus{
       .files = {file("a", "\n\none\nmore\n\n \t\r\ntwo\r\n"), file("b", ""), file("c", "three")}};
   EXPECT_THAT(all_of(corpus), ElementsAre("one\nmore\n", "two\r\n", "three"));
@@ -42,7 +42,7 @@ TEST_F(DocumentsTest, AFieldOfEachObject) {
   EXPECT_THAT(all_of(corpus), ElementsAre("one\ntwo", "三"));
 }
 
-TEST_F(DocumentsTest, BadLinesAreNamedWithTheirByte) {
+TEST_F(DocumentsTest, RejectsInvalidLinesWithTheirOffset) {
   const auto error_of = [&](const std::string& text) {
     return thrown(
         [&] { all_of({.files = {file("a.jsonl", text)}, .format = DocumentFormat::kJsonl}); });
@@ -54,7 +54,7 @@ TEST_F(DocumentsTest, BadLinesAreNamedWithTheirByte) {
   EXPECT_THAT(error_of("[1]\n"), HasSubstr(expected + "0)"));
 }
 
-TEST_F(DocumentsTest, LongDocumentsGoOnAndLongLinesAreRefused) {
+TEST_F(DocumentsTest, SplitsLongDocumentsAndRejectsLongLines) {
   const std::string line(99, 'x');
   Corpus corpus{.files = {file("a", line + "\n" + line + "\n" + line + "\n")},
                 .max_document_bytes = 150};
@@ -68,7 +68,7 @@ TEST_F(DocumentsTest, LongDocumentsGoOnAndLongLinesAreRefused) {
   EXPECT_THAT(all_of(corpus), ElementsAre("short\n" + wide + "\n"));
 }
 
-TEST_F(DocumentsTest, EveryPositionLeadsBack) {
+TEST_F(DocumentsTest, SeeksToEveryPosition) {
   const Corpus corpus{
       .files = {file("a", "one\nmore\n\n\ntwo\n"), file("b", "\n"), file("c", "three\n\nfour")}};
   DocumentReader reader(corpus);
@@ -90,7 +90,7 @@ TEST_F(DocumentsTest, EveryPositionLeadsBack) {
   }
 }
 
-TEST_F(DocumentsTest, WhatCannotBeReadIsSaid) {
+TEST_F(DocumentsTest, RejectsUnreadableFiles) {
   EXPECT_THROW(DocumentReader({}), std::invalid_argument);
   EXPECT_THAT(thrown([&] { DocumentReader({.files = {path("none.txt")}}); }),
               HasSubstr("none.txt: No such file"));

@@ -19,7 +19,7 @@ using ::testing::EndsWith;
 
 using ExamplesTest = ScratchTest;
 
-TEST_F(ExamplesTest, ATableAsChnSentiCorpHasIt) {
+TEST_F(ExamplesTest, ReadsChnSentiCorp) {
   const ExampleSet set =
       read_tsv(file("t.tsv", "label\ttext_a\r\n1\t很好 \"x\"\r\n0\t不好\n1\t\n"));
   ASSERT_EQ(set.examples.size(), 3u);
@@ -30,7 +30,7 @@ TEST_F(ExamplesTest, ATableAsChnSentiCorpHasIt) {
   EXPECT_FALSE(set.pairs);
 }
 
-TEST_F(ExamplesTest, PairsByTheNamesOfColumns) {
+TEST_F(ExamplesTest, ReadsPairsByColumnNames) {
   const ExampleSet set =
       read_tsv(file("t.tsv", "\xEF\xBB\xBFq\tid\ta\tkind\nx\t1\ty\tno\nz\t2\tw\tyes\n"),
                {.label = "kind", .first = "q", .second = "a"});
@@ -40,7 +40,7 @@ TEST_F(ExamplesTest, PairsByTheNamesOfColumns) {
   EXPECT_THAT(set.labels, ElementsAre("no", "yes"));
 }
 
-TEST_F(ExamplesTest, ObjectsWithLabelsOfEveryKind) {
+TEST_F(ExamplesTest, ReadsJsonLabelsOfEveryType) {
   const ExampleSet set = read_jsonl(
       file("t.jsonl",
            "{\"text_a\": \"a\", \"label\": 10}\n\n{\"text_a\": \"b\", \"label\": \"9\"}\n"
@@ -49,7 +49,7 @@ TEST_F(ExamplesTest, ObjectsWithLabelsOfEveryKind) {
   EXPECT_EQ(set.examples[0].label, 2);
 }
 
-TEST_F(ExamplesTest, TheClassesOfTrainingAreTheOnlyOnes) {
+TEST_F(ExamplesTest, RejectsClassesThatAreNotInTraining) {
   const std::vector<std::string> labels{"no", "yes"};
   const ExampleSet set = read_tsv(file("t.tsv", "label\ttext_a\nyes\tx\n"), {}, labels);
   EXPECT_EQ(set.examples[0].label, 1);
@@ -57,7 +57,7 @@ TEST_F(ExamplesTest, TheClassesOfTrainingAreTheOnlyOnes) {
               EndsWith("u.tsv: line 2: no class \"maybe\" among the known ones"));
 }
 
-TEST_F(ExamplesTest, BadTablesAreNamedWithTheirLine) {
+TEST_F(ExamplesTest, RejectsInvalidTablesWithTheirLine) {
   const auto tsv = [&](const std::string& text) {
     return thrown([&] { read_tsv(file("t.tsv", text)); });
   };
@@ -101,7 +101,7 @@ TEST_F(ExamplesTest, TriplesBecomePairs) {
 
 // ---- Labels of tokens ---------------------------------------------------------------------------
 
-TEST_F(ExamplesTest, WordsWithTheirClassesInColumns) {
+TEST_F(ExamplesTest, ReadsTagsFromColumns) {
   const TagSet set = read_conll(
       file("t.conll",
            "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n \t\r\nPeter\tB-PER\nBlackburn "
@@ -114,7 +114,7 @@ TEST_F(ExamplesTest, WordsWithTheirClassesInColumns) {
   EXPECT_THAT(set.texts[1].tags, ElementsAre(1, 2));
 }
 
-TEST_F(ExamplesTest, WordsWithTheirClassesInObjects) {
+TEST_F(ExamplesTest, ReadsTagsFromJson) {
   const std::vector<std::string> labels{"O", "N"};
   const auto read = [&](const std::string& text) {
     return read_tags_jsonl(file("t.jsonl", text), labels);
@@ -134,24 +134,25 @@ TEST_F(ExamplesTest, WordsWithTheirClassesInObjects) {
               EndsWith("t.conll: line 2: expected a word and its class, got \"b\""));
 }
 
-TEST_F(ExamplesTest, TheFirstTokenOfAWordHasItsClass) {
+TEST_F(ExamplesTest, FirstTokenOfAWordHasItsClass) {
   const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
   // The second word has no token.
   auto set = std::make_shared<const TagSet>(
       TagSet{.texts = {{.words = {"ab", "", "c"}, .tags = {5, 6, 7}}}, .labels = {}});
   const ExampleRow row = rows_of(set).read(0, *tokenizer, {});
-  EXPECT_THAT(row.labels, ElementsAre(kIgnore, 5, kIgnore, 7, kIgnore));
+  EXPECT_THAT(row.labels, ElementsAre(kIgnoreIndex, 5, kIgnoreIndex, 7, kIgnoreIndex));
   EXPECT_EQ(row.encoding.ids.size(), 5u);
   EXPECT_THAT(rows_of(set).read(0, *tokenizer, {.max_length = 3}).labels,
-              ElementsAre(kIgnore, 5, kIgnore));
+              ElementsAre(kIgnoreIndex, 5, kIgnoreIndex));
   ExampleBatches batches(rows_of(set), tokenizer, {.length_multiple = 7});
   Batch batch;
   ASSERT_TRUE(batches.next(batch));
-  EXPECT_THAT(batch.labels, ElementsAre(kIgnore, 5, kIgnore, 7, kIgnore, kIgnore, kIgnore));
+  EXPECT_THAT(batch.labels, ElementsAre(kIgnoreIndex, 5, kIgnoreIndex, 7, kIgnoreIndex,
+                                        kIgnoreIndex, kIgnoreIndex));
   EXPECT_THAT(batch.targets, ElementsAre());
 }
 
-TEST_F(ExamplesTest, QuestionsCountCodePoints) {
+TEST_F(ExamplesTest, AnswerStartIsInCodePoints) {
   const QuestionSet set = read_questions(file(
       "q.jsonl",
       R"({"question": "q", "context": "长江是河，长江很长", "answer": "长江", "answer_start": 5})"
@@ -169,7 +170,7 @@ TEST_F(ExamplesTest, QuestionsCountCodePoints) {
   EXPECT_THAT(set.questions[3].answers, ElementsAre());
 }
 
-TEST_F(ExamplesTest, BadQuestionsAreNamedWithTheirLine) {
+TEST_F(ExamplesTest, RejectsInvalidQuestionsWithTheirLine) {
   const auto message = [&](const std::string& rest) {
     return thrown([&] {
       read_questions(file("q.jsonl", R"({"question": "q", "context": "a b a")" + rest + "}"));
@@ -185,7 +186,7 @@ TEST_F(ExamplesTest, BadQuestionsAreNamedWithTheirLine) {
               EndsWith("\"answer_start\" must be a whole number, got \"2\""));
 }
 
-TEST_F(ExamplesTest, AnAnswerIsItsFirstAndItsLastToken) {
+TEST_F(ExamplesTest, AnswerTargetsAreFirstAndLastToken) {
   const auto tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
   const auto targets = [&](const Question& question, std::size_t max_length) {
     auto set = std::make_shared<const QuestionSet>(QuestionSet{.questions = {question}});
@@ -196,7 +197,7 @@ TEST_F(ExamplesTest, AnAnswerIsItsFirstAndItsLastToken) {
   EXPECT_THAT(targets(question, 0), ElementsAre(5, 7));
   EXPECT_THAT(targets(question, 10), ElementsAre(5, 7));
   EXPECT_THAT(targets(question, 9), ElementsAre(5, 7));
-  // What was cut off is no answer; half of it is none, either.
+  // A truncated answer counts as none, even if a part is left.
   EXPECT_THAT(targets(question, 8), ElementsAre(0, 0));
   EXPECT_THAT(targets({.question = "q", .context = "ab"}, 0), ElementsAre(0, 0));
 }
@@ -231,7 +232,7 @@ class ExampleBatchesTest : public testing::Test {
   std::shared_ptr<const Tokenizer> tokenizer_ = load_tokenizer({.kind = TokenizerKind::kByte});
 };
 
-TEST_F(ExampleBatchesTest, EveryExampleOnceAnEpochInAnotherOrder) {
+TEST_F(ExampleBatchesTest, EveryExampleOncePerEpochReshuffled) {
   ExampleBatches batches = open({.rows = 5, .max_length = 16, .epochs = 2});
   std::vector<std::int64_t> seen;
   for (Batch batch; batches.next(batch);) {
@@ -249,7 +250,7 @@ TEST_F(ExampleBatchesTest, EveryExampleOnceAnEpochInAnotherOrder) {
   EXPECT_NE(first, second);
 }
 
-TEST_F(ExampleBatchesTest, EveryBatchCanBeResumedFrom) {
+TEST_F(ExampleBatchesTest, ResumesFromEveryBatch) {
   const ExampleBatchOptions options{.rows = 5, .epochs = 2};
   std::vector<Batch> all;
   ExampleBatches batches = open(options);
@@ -269,7 +270,7 @@ TEST_F(ExampleBatchesTest, EveryBatchCanBeResumedFrom) {
   EXPECT_THROW(open({.seed = 1}).restore(all[0].next), std::invalid_argument);
 }
 
-TEST_F(ExampleBatchesTest, RanksShareABatchAndMakeEquallyManySteps) {
+TEST_F(ExampleBatchesTest, RanksShareABatchAndHaveTheSameNumberOfSteps) {
   ExampleBatches whole = open({.rows = 8});
   ExampleBatches even = open({.rows = 4, .rank = 0, .num_ranks = 2});
   ExampleBatches odd = open({.rows = 4, .rank = 1, .num_ranks = 2});
@@ -289,7 +290,7 @@ TEST_F(ExampleBatchesTest, RanksShareABatchAndMakeEquallyManySteps) {
   EXPECT_FALSE(odd.next(b));
 }
 
-TEST_F(ExampleBatchesTest, TypesOfPairsMayBeZero) {
+TEST_F(ExampleBatchesTest, TypesOfPairsCanBeZero) {
   Batch batch;
   ASSERT_TRUE(open({.rows = 1}).next(batch));
   EXPECT_EQ(std::ranges::count(batch.types, 1), 2);
@@ -297,7 +298,7 @@ TEST_F(ExampleBatchesTest, TypesOfPairsMayBeZero) {
   EXPECT_EQ(std::ranges::count(batch.types, 1), 0);
 }
 
-TEST_F(ExampleBatchesTest, BadOptionsAreRefused) {
+TEST_F(ExampleBatchesTest, RejectsInvalidOptions) {
   EXPECT_THROW(open({.rows = 0}), std::invalid_argument);
   EXPECT_THROW(open({.rank = 1}), std::invalid_argument);
   EXPECT_THROW(ExampleBatches(std::make_shared<const ExampleSet>(), tokenizer_, {}),

@@ -12,7 +12,7 @@
 namespace rotary::roformer::folds_test {
 namespace {
 
-/// Documents of few names, so that nearly all triples hang together.
+/// Few distinct documents, so that nearly all triples are connected.
 std::vector<Triple> tangled(std::size_t count) {
   std::mt19937 random(5);
   std::vector<Triple> triples;
@@ -52,7 +52,7 @@ TEST(Folds, NoTestedFirstDocumentIsSeenInTraining) {
   }
 }
 
-TEST(Folds, TheSeedDealsOut) {
+TEST(Folds, DependOnTheSeed) {
   const std::vector<Triple> triples = tangled(100);
   EXPECT_EQ(make_folds(triples, 4, 1)[0].test, make_folds(triples, 4, 1)[0].test);
   EXPECT_NE(make_folds(triples, 4, 1)[0].test, make_folds(triples, 4, 2)[0].test);
@@ -90,7 +90,7 @@ TEST(Folds, QuestionsStayWithTheirContextAndTextsWithTheirWords) {
   EXPECT_EQ(select(texts, std::vector<std::size_t>{3}).texts.at(0).words.at(0), "c");
 }
 
-TEST(Folds, RefusesMoreFoldsThanDocuments) {
+TEST(Folds, RejectsMoreFoldsThanDocuments) {
   ExampleSet set{.examples = {{"a"}, {"b"}, {"a"}}, .labels = {"0"}};
   EXPECT_THROW(make_folds(set, 3, 0), std::invalid_argument);
   EXPECT_THROW(make_folds(set, 1, 0), std::invalid_argument);

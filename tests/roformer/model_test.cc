@@ -1,38 +1,28 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The model against itself: what must not matter does not. test_roformer.py has it against
-// transformers.
+// Invariances of the model. test_roformer.py compares it with transformers.
 #include "roformer/model/model.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <map>
-#include <set>
+#include <optional>
 
+#include "roformer/model/cpu_linear.h"
 #include "roformer/model_testing.h"
 #include "roformer/roformer_testing.h"
 #include "rotary/frequencies.h"
 #include "rotary/torch.h"
-#include "rotary/torch_layers.h"
 #include "rotary/torch_rope.h"
+#include "rotary/transformer/layers.h"
 
 namespace rotary::roformer {
 namespace {
 
 constexpr double kRounding = 2e-5;
-
-at::Tensor ids_of(std::int64_t rows, std::int64_t tokens) {
-  at::manual_seed(11);
-  return at::randint(1, 50, {rows, tokens}, at::kLong);
-}
-
-double apart(const at::Tensor& a, const at::Tensor& b) {
-  return (a.detach() - b.detach()).abs().max().item<double>();
-}
 
 // ---- Causal -------------------------------------------------------------------------------------
 
@@ -46,7 +36,7 @@ class Causal : public testing::TestWithParam<std::pair<AttentionKind, std::strin
   }
 };
 
-TEST_P(Causal, NoTokenSeesALaterOne) {
+TEST_P(Causal, TokensAttendToNoLaterOne) {
   const Model m = model();
   const at::Tensor ids = ids_of(2, 9);
   at::Tensor changed = ids.clone();
@@ -57,7 +47,7 @@ TEST_P(Causal, NoTokenSeesALaterOne) {
   EXPECT_GT(apart(a.narrow(1, 5, 4), b.narrow(1, 5, 4)), 0.01);
 }
 
-TEST_P(Causal, ACacheAnswersAsOnePassDoes) {
+TEST_P(Causal, CachedDecodingMatchesOnePass) {
   const at::NoGradGuard no_grad;
   const Model m = model();
   const at::Tensor ids = ids_of(2, 12);
@@ -80,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(All, Causal,
                                          std::pair(AttentionKind::kSoftmax, "learned"),
                                          std::pair(AttentionKind::kLinear, "rope")));
 
-TEST(CausalModel, SeesNeitherPaddingNorLaterTokens) {
+TEST(CausalModel, AttendsToNeitherPaddingNorLaterTokens) {
   const Model m = make(small(Task::kCausalLm));
   const at::Tensor ids = ids_of(1, 8);
   const at::Tensor mask = at::tensor({1, 1, 0, 1, 1, 1, 1, 1}, at::kLong).unsqueeze(0);
@@ -92,7 +82,7 @@ TEST(CausalModel, SeesNeitherPaddingNorLaterTokens) {
   for (const std::int64_t t : {0, 1, 3, 4, 5, 6}) EXPECT_LE(apart(a[t], b[t]), kRounding) << t;
 }
 
-TEST(CausalModel, BothKindsOfLabelsMeanTheSame) {
+TEST(CausalModel, BothKindsOfLabelsGiveTheSameLoss) {
   const Model m = make(small(Task::kCausalLm));
   const at::Tensor ids = ids_of(2, 6);
   const at::Tensor next = at::cat({ids.narrow(1, 1, 5), at::full({2, 1}, kIgnored, at::kLong)}, 1);
@@ -102,7 +92,7 @@ TEST(CausalModel, BothKindsOfLabelsMeanTheSame) {
   EXPECT_LE(apart(a, b), 1e-6);
 }
 
-TEST(CausalModel, ACacheIsForACausalModelOnly) {
+TEST(CausalModel, RejectsCacheOfEncoder) {
   Cache cache;
   const Model m = make(small(Task::kMaskedLm));
   EXPECT_THAT(thrown([&] { m->forward({.ids = ids_of(1, 3), .cache = &cache}); }),
@@ -120,7 +110,7 @@ TEST(Encoder, PaddingChangesNothing) {
   EXPECT_LE(apart(padded, m->forward({.ids = ids.narrow(1, 0, 7)}).logits), kRounding);
 }
 
-TEST(Encoder, PackedSequencesAreEachForItself) {
+TEST(Encoder, PackedSequencesMatchSingleOnes) {
   for (const char* encoding : {"rope", "learned", "sinusoidal", "rope+alibi"}) {
     Config config = small(Task::kMaskedLm);
     config.position_encoding = encoding;
@@ -175,8 +165,8 @@ Learned learn(const Model& m, const Inputs& inputs) {
   return result;
 }
 
-/// At labels alone, the last layer computes only what is read there; loss and gradients are those
-/// of all of it.
+/// With LogitsAt::kLabels the last layer computes labelled tokens only; loss and gradients are
+/// the same.
 void expect_same_at_labels(const Model& m, const Inputs& more, double tolerance,
                            const std::string& name) {
   Inputs all = with_labels(LogitsAt::kAllTokens);
@@ -217,7 +207,7 @@ TEST(MaskedLm, LogitsAtLabelsGiveTheSameLossAndGradients) {
   }
 }
 
-TEST(MaskedLm, FusedLayersToo) {
+TEST(MaskedLm, LogitsAtLabelsWithFusedOps) {
   const at::Tensor cuts = at::tensor({0, 4, 12, 14, 30}, at::kInt);
   for (const bool checkpointing : {false, true}) {
     const Model m = make(small(Task::kMaskedLm));
@@ -228,16 +218,16 @@ TEST(MaskedLm, FusedLayersToo) {
   }
 }
 
-TEST(MaskedLm, ParametersOf16BitsToo) {
+TEST(MaskedLm, LogitsAtLabelsWith16BitParameters) {
   const Model m = make(small(Task::kMaskedLm));
   m->to(at::kBFloat16);
   expect_same_at_labels(m, {}, 0.03, "bfloat16 parameters");
 }
 
-TEST(MaskedLm, TheLastLayerIsComputedWhereItIsRead) {
+TEST(MaskedLm, LastLayerComputesSelectedTokensOnly) {
   const Model m = make(small(Task::kMaskedLm));
   EXPECT_EQ(m->forward(with_labels(LogitsAt::kLabels)).hidden.sizes(), at::IntArrayRef({5, 32}));
-  // The graph has the rows of what the last norm was computed for.
+  // The graph has the shape of the last norm's input.
   const at::Tensor places = at::tensor({1, 2, 9, 20, 26}, at::kLong);
   const at::Tensor hidden = m->roformer().forward_at(places, {.ids = ids_of(3, 10)});
   const at::Tensor all = m->roformer().forward({.ids = ids_of(3, 10)});
@@ -253,7 +243,7 @@ TEST(MaskedLm, TheLastLayerIsComputedWhereItIsRead) {
   EXPECT_THAT(rows_of_norm(all), testing::ElementsAre(3, 10, 32));
 }
 
-TEST(PairMatching, PoolsWhatIsNoPaddingOrTheFirstToken) {
+TEST(PairMatching, PoolsAllButPaddingOrTheFirstToken) {
   Config config = small(Task::kPairMatching);
   config.num_labels = 1;
   const at::Tensor ids = ids_of(1, 8);
@@ -299,102 +289,18 @@ TEST(Dropout, IsForTrainingOnly) {
   EXPECT_GT(apart(m->forward({.ids = ids}).hidden, m->forward({.ids = ids}).hidden), 0.01);
 }
 
-// ---- Precision and memory -----------------------------------------------------------------------
+// ---- Parts and errors ---------------------------------------------------------------------------
 
-std::vector<at::Tensor> gradients(const Model& m) {
-  at::manual_seed(3);  // for dropout
-  m->zero_grad();
-  const at::Tensor ids = ids_of(2, 9);
-  m->forward({.ids = ids, .labels = ids}).loss.backward();
-  std::vector<at::Tensor> all;
-  for (const auto& p : m->named_parameters()) {
-    EXPECT_TRUE(p.value().grad().defined()) << p.key();
-    all.push_back(p.value().grad().defined() ? p.value().grad().clone() : at::Tensor());
-  }
-  return all;
-}
-
-TEST(Checkpointing, GivesTheSameGradientsBitForBit) {
-  for (const char* encoding : {"rope", "rope+t5"}) {  // T5's bias is learned, and of all layers
-    for (const auto& [training, type] :
-         {std::pair(true, at::kFloat), std::pair(false, at::kFloat), std::pair(true, at::kBFloat16),
-          std::pair(false, at::kBFloat16)}) {
-      Config config = small(Task::kMaskedLm);
-      config.position_encoding = encoding;
-      const Model m = make(config);
-      m->train(training);
-      m->set_compute_type(type);
-      const auto plain = gradients(m);
-      const double next = at::rand({1}).item<double>();
-      m->set_checkpointing(true);
-      const auto again = gradients(m);
-      EXPECT_EQ(at::rand({1}).item<double>(), next) << "draws went on elsewhere";
-      for (std::size_t i = 0; i < plain.size(); ++i) {
-        EXPECT_TRUE(at::equal(plain[i], again[i])) << encoding << " " << i;
-      }
-    }
-  }
-}
-
-TEST(Checkpointing, KeepsNoLayersResults) {
-  const Model m = make(small(Task::kMaskedLm));
-  const auto saved = [&] {  // by the graph of one pass
-    const at::Tensor logits = m->forward({.ids = ids_of(1, 6)}).logits;
-    std::size_t nodes = 0;
-    std::vector<::torch::autograd::Node*> open = {logits.grad_fn().get()};
-    for (std::set<::torch::autograd::Node*> seen; !open.empty(); ++nodes) {
-      ::torch::autograd::Node* node = open.back();
-      open.pop_back();
-      for (const auto& edge : node->next_edges()) {
-        if (edge.function && seen.insert(edge.function.get()).second) {
-          open.push_back(edge.function.get());
-        }
-      }
-    }
-    return nodes;
-  };
-  const std::size_t plain = saved();
-  m->set_checkpointing(true);
-  EXPECT_LT(saved() + 30, plain);
-}
-
-TEST(ComputeType, LayersRunInItAndParametersStay) {
-  for (const Task task : {Task::kMaskedLm, Task::kSequenceClassification,
-                          Task::kTokenClassification, Task::kQuestionAnswering}) {
-    const Model m = make(small(task));
-    const at::Tensor ids = ids_of(2, 9);
-    const Output wide = m->forward({.ids = ids});
-    m->set_compute_type(at::kBFloat16);
-    const Output narrow = m->forward({.ids = ids});
-    EXPECT_EQ(narrow.hidden.scalar_type(), at::kBFloat16);
-    EXPECT_LE(apart(narrow.hidden, wide.hidden), 0.08);  // 2^-9 of numbers up to 3, some ten times
-    EXPECT_GT(apart(narrow.hidden, wide.hidden), 0.0);
-    const double scale = wide.logits.abs().max().item<double>();
-    EXPECT_LE(apart(narrow.logits, wide.logits), 0.06 * scale) << static_cast<int>(task);
-  }
-  const Model m = make(small(Task::kMaskedLm));
-  const auto wide = gradients(m);
-  m->set_compute_type(at::kBFloat16);
-  const auto narrow = gradients(m);
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    EXPECT_EQ(narrow[i].scalar_type(), at::kFloat);
-    const double scale = wide[i].abs().max().item<double>();
-    EXPECT_LE(apart(narrow[i], wide[i]), 0.1 * scale + 1e-3) << i;
-  }
-  EXPECT_THAT(thrown([&] { m->set_compute_type(at::kLong); }),
-              testing::HasSubstr("[RoFormer] the type to compute in must be one of real numbers"));
-}
-
-TEST(SplitHeads, TurnsAndGivesBackAsPartsDo) {
+TEST(SplitHeads, MatchesSeparateRotations) {
   const std::string rope =
       torch::to_text({.frequencies = make_frequencies({.rotary_dim = 8, .theta = 100.0}),
                       .layout = {.head_dim = 8, .pairing = Pairing::kHalf}});
-  const torch::Where packed{.cu_seqlens = at::tensor({0, 3, 7}, at::kInt)};
-  for (const auto& where : {torch::Where{}, torch::Where{.first = 5}, packed}) {
+  const torch::TokenPositions packed{.cu_seqlens = at::tensor({0, 3, 7}, at::kInt)};
+  for (const auto& where : {torch::TokenPositions{}, torch::TokenPositions{.first = 5}, packed}) {
     const at::Tensor x = at::randn({1, 7, 3 * 2 * 8}).requires_grad_();
     const at::Tensor bias = at::randn({3 * 2 * 8}).requires_grad_();
-    const auto parts = torch::split_heads_(
-        x + bias.detach(), {.heads = 2, .rope = rope, .where = where, .bias = bias});
+    const auto parts = transformer::split_heads_(
+        x + bias.detach(), {.heads = 2, .rope = rope, .positions = where, .bias = bias});
     std::vector<at::Tensor> wanted = (x + bias).unflatten(2, {3, 2, 8}).unbind(2);
     for (const std::size_t i : {0, 1}) wanted[i] = torch::rotate(wanted[i], rope, where)[0];
     at::Tensor sum = at::zeros({});
@@ -411,17 +317,46 @@ TEST(SplitHeads, TurnsAndGivesBackAsPartsDo) {
     EXPECT_LE(apart(found[1], right[1]), 1e-5);
   }
   const at::Tensor two = at::randn({1, 7, 2 * 2 * 8});
-  const auto keys =
-      torch::split_heads_(two.clone(), {.heads = 2, .parts = 2, .turned = 1, .rope = rope});
+  const auto keys = transformer::split_heads_(
+      two.clone(), {.heads = 2, .num_projections = 2, .num_rotated = 1, .rope = rope});
   ASSERT_EQ(keys.size(), 2u);
   const std::vector<at::Tensor> whole = two.unflatten(2, {2, 2, 8}).unbind(2);
   EXPECT_LE(apart(keys[0], torch::rotate(whole[0], rope)[0]), 1e-6);
   EXPECT_TRUE(at::equal(keys[1], whole[1]));
-  EXPECT_THAT(thrown([] { torch::split_heads_(at::zeros({1, 2, 10}), {.heads = 2}); }),
+  EXPECT_THAT(thrown([] { transformer::split_heads_(at::zeros({1, 2, 10}), {.heads = 2}); }),
               testing::HasSubstr("[split_heads] product must be [batch, tokens, 3 2 head_dim]"));
 }
 
-TEST(Model, SaysWhichKernelRan) {
+TEST(CpuLinear, MatchesLinear) {
+  at::manual_seed(5);
+  const at::Tensor weight = at::randn({7, 5}).requires_grad_();
+  const at::Tensor bias = at::randn({7}).requires_grad_();
+  const std::vector<at::Tensor> inputs = {at::randn({3, 5}), at::randn({2, 40000, 5}),
+                                          at::randn({0, 5}), at::randn({5, 4}).t()};
+  for (const at::Tensor& values : inputs) {
+    const at::Tensor x = values.requires_grad_();
+    for (const bool has_bias : {true, false}) {
+      std::vector<at::Tensor> parameters = {x, weight};
+      if (has_bias) parameters.push_back(bias);
+      const at::Tensor found = cpu_linear(x, weight, has_bias ? bias : at::Tensor());
+      const at::Tensor wanted =
+          at::linear(x, weight, has_bias ? std::optional(bias) : std::nullopt);
+      EXPECT_TRUE(at::equal(found, wanted));
+      const at::Tensor g = at::randn_like(wanted);
+      const auto gradients = ::torch::autograd::grad({found}, parameters, {g});
+      const auto right = ::torch::autograd::grad({wanted}, parameters, {g});
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        ASSERT_EQ(gradients[i].sizes(), right[i].sizes());
+        EXPECT_TRUE(at::allclose(gradients[i], right[i], 1e-4, 1e-3)) << i;
+      }
+    }
+    // Only what is asked for: the input of the first layer needs no gradient.
+    const at::Tensor sum = cpu_linear(x.detach(), weight, bias).sum();
+    EXPECT_EQ(::torch::autograd::grad({sum}, {weight}).size(), 1u);
+  }
+}
+
+TEST(Model, ReportsAttentionBackend) {
   Config config = small(Task::kEncoder);
   const Model softmax = make(config);
   softmax->forward({.ids = ids_of(1, 6)});
@@ -432,7 +367,7 @@ TEST(Model, SaysWhichKernelRan) {
   EXPECT_EQ(linear->roformer().attention_backend(), "linear");
 }
 
-TEST(Model, RefusesInputsThatDoNotFit) {
+TEST(Model, RejectsWrongShapes) {
   const Model m = make(small(Task::kMaskedLm));
   EXPECT_THAT(thrown([&] { m->forward({.ids = at::ones({4}, at::kLong)}); }),
               testing::HasSubstr("[RoFormer] ids must be [batch, tokens] of int64"));

@@ -1,10 +1,11 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of the model and of its tasks share.
+// Shared by the tests of the model and of its tasks.
 #pragma once
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <cstdint>
 
@@ -12,7 +13,7 @@
 
 namespace rotary::roformer {
 
-/// Quick, and with weights that are large enough to matter.
+/// A small model with weights large enough to matter.
 inline Config small(Task task, std::int64_t vocab_size = 50) {
   Config config;
   config.task = task;
@@ -32,6 +33,17 @@ inline Model make(const Config& config) {
   Model model = make_model(config);
   model->eval();
   return model;
+}
+
+/// Random tokens of small(), the same each time.
+inline at::Tensor ids_of(std::int64_t rows, std::int64_t tokens) {
+  at::manual_seed(11);
+  return at::randint(1, 50, {rows, tokens}, at::kLong);
+}
+
+/// The largest absolute difference.
+inline double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a.detach() - b.detach()).abs().max().item<double>();
 }
 
 }  // namespace rotary::roformer

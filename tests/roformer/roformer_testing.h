@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of the text and data rooms share.
+// Shared by the tests of roformer/text and roformer/data.
 #pragma once
 
 #include <ftw.h>
@@ -37,14 +37,14 @@ inline void write_file(const std::filesystem::path& path, const std::string& byt
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// The real vocabulary with a part of the real dictionary; read once a program.
+/// The real vocabulary with a part of the real dictionary; read once per program.
 inline const Tokenizer& roformer_tokenizer() {
   static const std::unique_ptr<const Tokenizer> kOnce =
       load_tokenizer({.vocabulary = golden("vocab.txt"), .dictionary = golden("dict.txt")});
   return *kOnce;
 }
 
-/// With all that is in it; std::filesystem::remove_all() is not safe beside every LibTorch
+/// Removes a folder recursively; std::filesystem::remove_all() is not safe with every LibTorch
 /// (roformer/checkpoint/folder.h).
 inline void remove_tree(const std::filesystem::path& folder) {
   const auto remove = [](const char* path, const struct stat*, int, struct FTW*) {
@@ -53,7 +53,7 @@ inline void remove_tree(const std::filesystem::path& folder) {
   ::nftw(folder.c_str(), remove, /*descriptors=*/8, FTW_DEPTH | FTW_PHYS);
 }
 
-/// An empty folder that goes with the test.
+/// A test with a temporary folder.
 class ScratchTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -75,7 +75,7 @@ class ScratchTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-/// The text of what a call throws; empty if it throws nothing.
+/// The message of the exception that a call throws; empty if it throws none.
 template <typename Call>
 std::string thrown(const Call& call) {
   try {

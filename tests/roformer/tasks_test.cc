@@ -1,169 +1,24 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What `roformer evaluate` reports, against the same figures worked out by hand.
+// Metrics of `roformer evaluate` against values computed by hand.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
 
-#include "roformer/data/document_stream.h"
-#include "roformer/model_testing.h"
 #include "roformer/roformer_testing.h"
 #include "roformer/tasks/answers.h"
 #include "roformer/tasks/labels.h"
-#include "roformer/tasks/language.h"
 #include "roformer/tasks/token_answers.h"
 #include "roformer/tasks/tune_config.h"
+#include "roformer/tasks_testing.h"
 
 namespace rotary::roformer::tasks_test {
 namespace {
 
 using testing::DoubleNear;
 using testing::ElementsAre;
-
-std::shared_ptr<const Tokenizer> bytes() {
-  static const std::shared_ptr<const Tokenizer> kOnce =
-      load_tokenizer({.kind = TokenizerKind::kByte});
-  return kOnce;
-}
-
-/// A small model that reads bytes.
-Config of_bytes(Task task) { return small(task, bytes()->vocabulary().size()); }
-
-TokenDocument document(std::string_view text) {
-  TokenDocument out;
-  to_document(bytes()->tokenize(text), out);
-  return out;
-}
-
-/// The documents of a list, once.
-class ListStream final : public DocumentStream {
- public:
-  explicit ListStream(std::vector<std::string> texts) : texts_(std::move(texts)) {}
-  bool next(TokenDocument& out) override {
-    if (at_ == texts_.size()) return false;
-    out = document(texts_[at_++]);
-    return true;
-  }
-  StreamPosition position() const override { return {.index = at_}; }
-  void seek(const StreamPosition& to) override { at_ = static_cast<std::size_t>(to.index); }
-  std::uint64_t fingerprint() const noexcept override { return 0; }
-
- private:
-  std::vector<std::string> texts_;
-  std::size_t at_ = 0;
-};
-
-std::vector<std::string> take(const std::vector<std::string>& texts, const TakeOptions& options) {
-  ListStream stream(texts);
-  std::vector<std::string> out;
-  for (const TokenDocument& text : take_texts(stream, bytes()->vocabulary(), options)) {
-    std::string shown;
-    for (const std::int32_t id : text.ids) {
-      shown += id == bytes()->vocabulary().special().sep ? "|" : bytes()->decode({&id, 1});
-    }
-    out.push_back(shown);
-  }
-  return out;
-}
-
-// ---- Texts --------------------------------------------------------------------------------------
-
-TEST(TakeTexts, LongDocumentsAreCutAndShortOnesLeftOut) {
-  EXPECT_THAT(take({"abcdefghij", "klm", "nopqr"}, {.tokens = 4}),
-              ElementsAre("abcd", "efgh", "nopq"));
-  EXPECT_THAT(take({"abcdefghij", "klm", "nopqr"}, {.tokens = 4, .most = 8}),
-              ElementsAre("abcd", "efgh"));
-  EXPECT_THAT(take({"abc"}, {.tokens = 4}), ElementsAre());
-}
-
-TEST(TakeTexts, JoinedDocumentsGoOnAfterASeparator) {
-  EXPECT_THAT(take({"abcdefghij", "klm", "nopqr"}, {.tokens = 4, .choice = TextChoice::kJoined}),
-              ElementsAre("abcd", "efgh", "ij|k", "lm|n", "opqr"));
-}
-
-// ---- Language models ----------------------------------------------------------------------------
-
-std::vector<TokenDocument> texts() {
-  return {document("Only how much the model sees around a token differs."),
-          document("Every length is asked for the same tokens, therefore.")};
-}
-
-LanguageScore score(const Model& model, const LanguageOptions& options) {
-  return score_language(*model, bytes()->vocabulary(), texts(), options);
-}
-
-TEST(LanguageScore, EveryLengthIsAskedForTheSameTokens) {
-  const Model model = make(of_bytes(Task::kMaskedLm));
-  const Masking half{.rate = 0.5};
-  const LanguageScore whole = score(model, {.length = 55, .masking = half});
-  EXPECT_GT(whole.tokens, 5);
-  for (const std::int64_t length : {3, 10, 24, 54, 200}) {
-    EXPECT_EQ(score(model, {.length = length, .masking = half}).tokens, whole.tokens) << length;
-  }
-  EXPECT_NE(score(model, {.length = 10, .masking = half}).loss, whole.loss);
-}
-
-TEST(LanguageScore, DoesNotDependOnTheBatch) {
-  const Model model = make(of_bytes(Task::kMaskedLm));
-  const LanguageScore one = score(model, {.length = 20, .batch_tokens = 1});
-  const LanguageScore all = score(model, {.length = 20, .batch_tokens = 1000});
-  EXPECT_EQ(one.tokens, all.tokens);
-  EXPECT_DOUBLE_EQ(one.accuracy, all.accuracy);
-  EXPECT_THAT(one.loss, DoubleNear(all.loss, 1e-5));
-}
-
-TEST(LanguageScore, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
-  const Model model = make(of_bytes(Task::kMaskedLm));
-  const at::NoGradGuard no_grad;
-  for (at::Tensor& p : model->parameters()) p.zero_();
-  // Where all are as likely, one has to be the likeliest: a space is what there is most of.
-  const std::int32_t space = bytes()->tokenize(" ").ids[0];
-  model->named_parameters()["cls.predictions.bias"][space] = 1e-6;
-  const LanguageScore got = score(model, {.length = 32, .masking = {.rate = 1.0}});
-  EXPECT_THAT(got.perplexity(), DoubleNear(261.0, 0.01));
-  std::int64_t spaces = 0;
-  std::int64_t tokens = 0;
-  for (const TokenDocument& text : texts()) {
-    spaces += std::count(text.ids.begin(), text.ids.end(), space);
-    tokens += static_cast<std::int64_t>(text.size());
-  }
-  EXPECT_EQ(got.tokens, tokens);
-  EXPECT_DOUBLE_EQ(got.accuracy, static_cast<double>(spaces) / static_cast<double>(tokens));
-}
-
-TEST(LanguageScore, ACausalModelIsAskedForEveryToken) {
-  const at::NoGradGuard no_grad;
-  const Model model = make(of_bytes(Task::kCausalLm));
-  double loss = 0.0;
-  std::int64_t right = 0;
-  std::int64_t tokens = 0;
-  for (const TokenDocument& text : texts()) {
-    std::vector<std::int64_t> ids = {bytes()->vocabulary().special().cls};
-    ids.insert(ids.end(), text.ids.begin(), text.ids.end());
-    const at::Tensor row = at::tensor(ids, at::kLong).unsqueeze(0);
-    const at::Tensor p = at::log_softmax(model->forward({.ids = row}).logits[0], 1);
-    for (std::size_t i = 1; i < ids.size(); ++i, ++tokens) {
-      const at::Tensor at_token = p[static_cast<std::int64_t>(i) - 1];
-      loss -= at_token[ids[i]].item<double>();
-      right += at_token.argmax().item<std::int64_t>() == ids[i] ? 1 : 0;
-    }
-  }
-  const LanguageScore got = score(model, {.length = 100});
-  EXPECT_EQ(got.tokens, tokens);
-  EXPECT_THAT(got.loss, DoubleNear(loss / static_cast<double>(tokens), 1e-5));
-  EXPECT_DOUBLE_EQ(got.accuracy, static_cast<double>(right) / static_cast<double>(tokens));
-  EXPECT_EQ(score(model, {.length = 12}).tokens, tokens);
-  // Nothing stands before the first token of a row: 53 tokens in 5 rows of 12, and 52 in 5.
-  EXPECT_EQ(score(model, {.length = 12, .framing = Framing::kNone}).tokens, tokens - 10);
-}
-
-TEST(LanguageScore, RefusesOtherModelsAndLengths) {
-  const Model model = make(of_bytes(Task::kMaskedLm));
-  EXPECT_THROW(score(model, {.length = 2}), std::invalid_argument);
-  EXPECT_THROW(score(make(of_bytes(Task::kEncoder)), {}), std::invalid_argument);
-}
 
 // ---- Classes ------------------------------------------------------------------------------------
 
@@ -176,7 +31,7 @@ std::shared_ptr<const ExampleSet> reviews() {
                                                        .labels = {"no", "yes"}});
 }
 
-TEST(ClassScore, FiguresFollowFromTheTable) {
+TEST(ClassScore, MetricsFollowFromTheConfusionMatrix) {
   const ClassScore score{.loss = 0.0, .table = {{6, 2, 0}, {1, 3, 0}, {4, 0, 0}}};
   EXPECT_EQ(score.examples(), 16);
   EXPECT_DOUBLE_EQ(score.accuracy(), 9.0 / 16);
@@ -188,7 +43,7 @@ TEST(ClassScore, FiguresFollowFromTheTable) {
   EXPECT_DOUBLE_EQ(score.macro_f1(), (f0 + f1) / 3);
 }
 
-TEST(ClassScore, IsTheModelsAnswerToEachExampleAlone) {
+TEST(ClassScore, MatchesSingleExamples) {
   const at::NoGradGuard no_grad;
   const Model model = make(of_bytes(Task::kSequenceClassification));
   std::vector<std::vector<std::int64_t>> table(2, std::vector<std::int64_t>(2));
@@ -210,7 +65,7 @@ TEST(ClassScore, IsTheModelsAnswerToEachExampleAlone) {
   }
 }
 
-TEST(ClassScore, RefusesWhatDoesNotFit) {
+TEST(ClassScore, RejectsOtherModelsAndClasses) {
   auto three = std::make_shared<ExampleSet>(*reviews());
   three->labels = {"no", "yes", "maybe"};
   const Model model = make(of_bytes(Task::kSequenceClassification));
@@ -230,7 +85,7 @@ std::vector<Triple> cases() {
 
 class TripleScores : public testing::TestWithParam<Task> {};
 
-TEST_P(TripleScores, WhatIsRightOneWayIsWrongTheOther) {
+TEST_P(TripleScores, SwappedTriplesAreWrong) {
   Config config = of_bytes(GetParam());
   config.num_labels = 1;
   const Model model = make(config);
@@ -262,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TripleScores,
 
 std::vector<Entity> entities(const std::vector<std::string>& tags) { return entities_of(tags); }
 
-TEST(Entities, BeginAndEndWhereTagsSaySo) {
+TEST(Entities, FollowTheTags) {
   EXPECT_THAT(entities({"B-PER", "I-PER", "O", "B-LOC"}),
               ElementsAre(Entity{"PER", 0, 2}, Entity{"LOC", 3, 4}));
   EXPECT_THAT(entities({"B-PER", "B-PER", "I-LOC"}),
@@ -274,7 +129,7 @@ TEST(Entities, BeginAndEndWhereTagsSaySo) {
   EXPECT_THAT(entities({"NOUN", "I-", "", "X-PER"}), ElementsAre());
 }
 
-/// Says class 1 of every token, whatever it reads.
+/// Predicts class 1 for every token.
 Model with_one_answer(Task task, std::int64_t labels) {
   Config config = of_bytes(task);
   config.num_labels = labels;
@@ -295,7 +150,7 @@ TEST(TagScore, CountsWordsAndEntities) {
   EXPECT_EQ(score.words.examples(), 5);
   EXPECT_DOUBLE_EQ(score.words.accuracy(), 3.0 / 5);
   EXPECT_THAT(score.words.table[2], ElementsAre(0, 1, 0));
-  // Said: five entities of a word. There are three, of which the last has two words.
+  // Predicted: five entities of one word. True: three, the last of two words.
   EXPECT_EQ(score.entities, 3);
   EXPECT_EQ(score.said, 5);
   EXPECT_EQ(score.right, 2);
@@ -319,7 +174,7 @@ TextMatch match(const std::string& said, const std::vector<std::string>& right) 
   return match_answer(said, right);
 }
 
-TEST(MatchAnswer, AsSquadCountsIt) {
+TEST(MatchAnswer, FollowsSquad) {
   EXPECT_TRUE(match("The Eiffel Tower.", {"eiffel tower"}).exact);
   EXPECT_DOUBLE_EQ(match("The Eiffel Tower.", {"eiffel tower"}).f1, 1.0);
   EXPECT_FALSE(match("Eiffel", {"Eiffel Tower"}).exact);
@@ -335,7 +190,7 @@ TEST(MatchAnswer, AsSquadCountsIt) {
   EXPECT_DOUBLE_EQ(match("在长江", {"长江"}).f1, 0.8);
 }
 
-TEST(FindAnswers, TheLikeliestPartOfTheContext) {
+TEST(FindAnswers, MostProbableSpanOfTheContext) {
   const at::NoGradGuard no_grad;
   const Model model = make(of_bytes(Task::kQuestionAnswering));
   const auto set = std::make_shared<const QuestionSet>(QuestionSet{
@@ -379,7 +234,7 @@ TEST(FindAnswers, TheLikeliestPartOfTheContext) {
 
 using TuneConfigs = ScratchTest;
 
-TEST_F(TuneConfigs, GoThroughAFile) {
+TEST_F(TuneConfigs, RoundTrip) {
   TuneConfig config =
       read_tune_config(file("t.json", R"({"checkpoint": "base", "epochs": 5, "dropout": 0.2})"));
   EXPECT_EQ(config.epochs, 5);
@@ -397,7 +252,7 @@ TEST_F(TuneConfigs, GoThroughAFile) {
 
 // ---- Names of classes ---------------------------------------------------------------------------
 
-TEST(LabelNames, GoThroughTheConfig) {
+TEST(LabelNames, RoundTripThroughTheConfig) {
   Config config = of_bytes(Task::kSequenceClassification);
   EXPECT_THAT(label_names(config), ElementsAre());
   EXPECT_THAT(label_names(parse_config(to_json(config), "here")), ElementsAre());

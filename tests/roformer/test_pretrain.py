@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""roformer pretrain, from texts to a model: killed, interrupted, out of disk, by two processes."""
+"""roformer pretrain: whole runs, killed, interrupted, out of disk, and with two processes."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def start(run, *arguments, environment=None, **options):
 
 
 def pretrain(run, *arguments, code=0, **options):
-    """What the command prints; where it fails, its one line."""
+    """Output of the command; its one-line error if it fails."""
     process = start(run, *arguments, **options)
     out, error = process.communicate()
     assert process.returncode == code, out + error
@@ -94,7 +94,7 @@ def same(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_run_from_texts_to_a_model(corpus, tmp_path):
+def test_pretraining_run(corpus, tmp_path):
     run = tmp_path / "run"
     out = pretrain(run, *flags(corpus, 40), "--validation", corpus, "--gradients-every", 20)
     assert "going on" not in out
@@ -134,7 +134,7 @@ def test_a_run_from_texts_to_a_model(corpus, tmp_path):
     assert done.stdout
 
 
-def test_checkpointing_and_bfloat16_learn_the_same(corpus, tmp_path):
+def test_checkpointing_and_bfloat16_give_the_same_losses(corpus, tmp_path):
     pretrain(tmp_path / "plain", *flags(corpus, 6))
     pretrain(tmp_path / "again", *flags(corpus, 6), "--checkpointing", "on")
     assert metrics(tmp_path / "again") == metrics(tmp_path / "plain")
@@ -199,7 +199,7 @@ def read_events(path):
     return events
 
 
-def test_event_files_hold_the_same_figures(corpus, tmp_path):
+def test_event_files_hold_the_same_metrics(corpus, tmp_path):
     run = tmp_path / "run"
     pretrain(run, *flags(corpus.parent, 3))
     (path,) = run.glob("events.out.tfevents.*")
@@ -227,20 +227,20 @@ def kill(process):
 
 @pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory):
-    """A run that nothing happened to, with two lengths and dropout."""
+    """An uninterrupted run with two lengths and dropout."""
     run = tmp_path_factory.mktemp("runs") / "whole"
     pretrain(run, *flags(corpus), "--stages", STAGES)
     return run
 
 
-def test_killed_and_resumed_is_never_killed(corpus, tmp_path, whole):
+def test_killed_run_resumes_bit_for_bit(corpus, tmp_path, whole):
     run = tmp_path / "run"
     for step in (6, 11):
         process = start(run, *flags(corpus), "--stages", STAGES, "--resume")
         wait_for_step(run, step)
         kill(process)
     out = pretrain(run, "--resume")
-    assert "going on after step " in out
+    assert "resuming after step " in out
     assert metrics(run) == metrics(whole)
     assert same(weights(run), weights(whole))
 
@@ -256,20 +256,20 @@ def test_one_process_at_a_time(corpus, tmp_path):
     pretrain(run, *flags(corpus, 2), "--resume")  # a lock does not outlive its process
 
 
-def test_ctrl_c_saves_and_tells_how_to_go_on(corpus, tmp_path, whole):
+def test_ctrl_c_saves_and_prints_how_to_resume(corpus, tmp_path, whole):
     run = tmp_path / "run"
     process = start(run, *flags(corpus), "--stages", STAGES, "--save-every", 0)
     wait_for_step(run, 3)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate()
     assert process.returncode == 0, out + error
-    assert f"to go on: roformer pretrain {run} --resume" in out
+    assert f"to resume: roformer pretrain {run} --resume" in out
     pretrain(run, "--resume")
     assert metrics(run) == metrics(whole)
     assert same(weights(run), weights(whole))
 
 
-def test_a_full_disk_loses_nothing(corpus, tmp_path, whole):
+def test_full_disk_keeps_the_last_checkpoint(corpus, tmp_path, whole):
     run = tmp_path / "run"
     arguments = [*flags(corpus), "--stages", STAGES]
     process = start(run, *arguments)
@@ -281,13 +281,13 @@ def test_a_full_disk_loses_nothing(corpus, tmp_path, whole):
 
     error = pretrain(run, "--resume", code=1, preexec_fn=limit, restore_signals=False)
     assert "safetensors: cannot write: File too large; " in error
-    assert f"step-00000004 is whole: roformer pretrain {run} --resume" in error
+    assert f"step-00000004 is complete: roformer pretrain {run} --resume" in error
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000004"]
     pretrain(run, "--resume")
     assert same(weights(run), weights(whole))
 
 
-def test_two_processes_are_one(corpus, tmp_path):
+def test_two_processes_match_one(corpus, tmp_path):
     arguments = flags(corpus, 6, model=STILL)
     pretrain(tmp_path / "one", *arguments)
     for shard in ("off", "on"):
@@ -315,7 +315,7 @@ def test_two_processes_are_one(corpus, tmp_path):
         assert metrics(run) == pytest.approx(metrics(tmp_path / "one"), rel=1e-5)
         for name, tensor in weights(tmp_path / "one").items():
             torch.testing.assert_close(weights(run)[name], tensor, rtol=0, atol=2e-4)
-    assert pretrain(tmp_path / "off", "--resume")  # one process goes on where two ended
+    assert pretrain(tmp_path / "off", "--resume")  # one process resumes a run of two
 
 
 @pytest.mark.parametrize(
@@ -326,29 +326,29 @@ def test_two_processes_are_one(corpus, tmp_path):
         (["--corpus", "no.txt"], "no.txt: No such file or directory", 1),
         (["--config", "no.json"], "no.json: cannot be read", 1),
         (["--stages", "32x4"], '--stages must be "LENGTHxROWSxSTEPS, ..."', 2),
-        (["--micro-batch", "3"], "a batch of 4 rows is no multiple of 1 processes", 1),
+        (["--micro-batch", "3"], "a batch of 4 rows is not a multiple of 1 processes", 1),
         (["--model", "huge"], "model must be base, small, tiny, a config.json", 1),
     ],
 )
-def test_what_is_wrong_is_said(corpus, tmp_path, more, message, code):
+def test_rejects_wrong_options(corpus, tmp_path, more, message, code):
     assert message in pretrain(tmp_path / "run", *flags(corpus, 2), *more, code=code)
 
 
-def test_a_key_that_is_not_known(corpus, tmp_path):
+def test_rejects_unknown_key(corpus, tmp_path):
     config = tmp_path / "config.json"
     config.write_text('{"learning_rat": 1}')
     error = pretrain(tmp_path / "run", "--config", config, code=1)
     assert 'config.json: there is no key "learning_rat"; did you mean "learning_rate"?' in error
 
 
-def test_a_run_is_not_overwritten(corpus, tmp_path):
+def test_rejects_existing_run(corpus, tmp_path):
     pretrain(tmp_path / "run", *flags(corpus, 1))
     error = pretrain(tmp_path / "run", *flags(corpus, 1), code=2)
-    assert "holds a run already: go on with it (--resume), or choose another folder" in error
+    assert "holds a run already: resume it (--resume), or choose another folder" in error
 
 
-def test_a_run_that_never_began_is_begun_anew(corpus, tmp_path):
-    """With other texts: those of the first try are not taken for them."""
+def test_run_without_checkpoint_starts_again(corpus, tmp_path):
+    """With other texts: the cache of the first attempt is not reused."""
     run = tmp_path / "run"
     error = pretrain(run, *flags(corpus, 3), "--validation", "no.txt", code=1)
     assert "no.txt: No such file or directory" in error
@@ -360,7 +360,7 @@ def test_a_run_that_never_began_is_begun_anew(corpus, tmp_path):
     assert list(metrics(run)) == [1, 2, 3]
 
 
-def test_a_damaged_corpus_stops_the_run_and_loses_nothing(corpus, tmp_path):
+def test_damaged_corpus_keeps_the_last_checkpoint(corpus, tmp_path):
     run = tmp_path / "run"
     pretrain(run, *flags(corpus, 4))
     path = run / "corpus.tokens"
@@ -369,10 +369,10 @@ def test_a_damaged_corpus_stops_the_run_and_loses_nothing(corpus, tmp_path):
     path.write_bytes(data)
     error = pretrain(run, "--resume", "--stages", "32x4x8", code=1)
     assert "corpus.tokens: " in error
-    assert f"step-00000004 is whole: roformer pretrain {run} --resume" in error
+    assert f"step-00000004 is complete: roformer pretrain {run} --resume" in error
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_goes_on(corpus, tmp_path, whole):
+def test_damaged_checkpoint_is_named(corpus, tmp_path, whole):
     run = tmp_path / "run"
     process = start(run, *flags(corpus), "--stages", STAGES)
     wait_for_step(run, 10)
@@ -381,13 +381,13 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_goes_on(corpus, tmp_pa
     path = last / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:3000])
     error = pretrain(run, "--resume", code=1)
-    assert f"remove {last} to go on from {before.name}: roformer pretrain {run} --resume" in error
+    assert f"remove {last} to resume from {before.name}: roformer pretrain {run} --resume" in error
     shutil.rmtree(last)
     pretrain(run, "--resume")
     assert same(weights(run), weights(whole))
 
 
-def test_a_loss_that_is_no_number(corpus, tmp_path):
+def test_non_finite_loss(corpus, tmp_path):
     error = pretrain(
         tmp_path / "run",
         *flags(corpus, 20),

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A vocabulary of any size, for documents that no text gave.
+/// A vocabulary of any size, for synthetic documents.
 std::unique_ptr<const Tokenizer> tokenizer_of(int size) {
   std::vector<std::string> tokens(special_tokens().begin(), special_tokens().end());
   for (int i = 5; i < size; ++i) tokens.push_back("t" + std::to_string(i));
@@ -47,7 +47,7 @@ class TokenCacheTest : public ScratchTest {
   }
 };
 
-TEST_F(TokenCacheTest, GivesBackWhatWasWrittenInBothWidths) {
+TEST_F(TokenCacheTest, RoundTripInBothTokenSizes) {
   for (const int size : {300, 0x10000, 0x10001}) {
     const auto tokenizer = tokenizer_of(size);
     std::vector<TokenDocument> documents = documents_of(1000, size);
@@ -71,7 +71,7 @@ TEST_F(TokenCacheTest, GivesBackWhatWasWrittenInBothWidths) {
   }
 }
 
-TEST_F(TokenCacheTest, AnyChangedByteIsFoundBeforeATokenIsGiven) {
+TEST_F(TokenCacheTest, DetectsEveryChangedByte) {
   const auto tokenizer = tokenizer_of(300);
   const std::string good = read_file(write(documents_of(500, 300), *tokenizer));
   for (std::size_t at = 0; at < good.size(); at += 1 + good.size() / 400) {
@@ -82,7 +82,7 @@ TEST_F(TokenCacheTest, AnyChangedByteIsFoundBeforeATokenIsGiven) {
   }
 }
 
-TEST_F(TokenCacheTest, ACutFileIsFound) {
+TEST_F(TokenCacheTest, DetectsTruncation) {
   const auto tokenizer = tokenizer_of(300);
   const std::string good = read_file(write(documents_of(500, 300), *tokenizer));
   for (std::size_t size = 0; size < good.size(); size += 1 + good.size() / 100) {
@@ -93,7 +93,7 @@ TEST_F(TokenCacheTest, ACutFileIsFound) {
               HasSubstr("cut.tokens: a truncated token cache"));
 }
 
-TEST_F(TokenCacheTest, DamageIsNamedWithItsDocuments) {
+TEST_F(TokenCacheTest, ErrorsNameTheDamagedDocuments) {
   const auto tokenizer = tokenizer_of(300);
   std::string bytes = read_file(write(documents_of(500, 300), *tokenizer));
   bytes[bytes.size() - 10000] ^= 1;
@@ -104,7 +104,7 @@ TEST_F(TokenCacheTest, DamageIsNamedWithItsDocuments) {
               HasSubstr("bad.tokens: a damaged token cache: documents "));
 }
 
-TEST_F(TokenCacheTest, OtherFilesVersionsAndTokenizersAreRefused) {
+TEST_F(TokenCacheTest, RejectsOtherFilesVersionsAndTokenizers) {
   const auto tokenizer = tokenizer_of(300);
   const auto target = write(documents_of(3, 300), *tokenizer);
   EXPECT_THAT(thrown([&] { TokenCache(file("x", "hello")); }), HasSubstr("x: not a token cache"));
@@ -117,7 +117,7 @@ TEST_F(TokenCacheTest, OtherFilesVersionsAndTokenizersAreRefused) {
               HasSubstr("made by another tokenizer (vocabulary of 300 tokens, here 301"));
 }
 
-TEST_F(TokenCacheTest, AnUnfinishedFileIsNotThere) {
+TEST_F(TokenCacheTest, UnfinishedFilesDoNotExist) {
   const auto tokenizer = tokenizer_of(300);
   {
     TokenCacheWriter writer(path("c.tokens"), *tokenizer);
@@ -130,7 +130,7 @@ TEST_F(TokenCacheTest, AnUnfinishedFileIsNotThere) {
   EXPECT_THROW(TokenCacheWriter(path("no/such/folder"), *tokenizer), IoError);
 }
 
-/// Files of this process end at that size; a write beyond it fails, as on a full disk.
+/// Limits the file size of the process: a larger write fails as on a full disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) : before_(::signal(SIGXFSZ, SIG_IGN)) {
@@ -150,7 +150,7 @@ class SmallDisk {
   rlimit limit_{};
 };
 
-TEST_F(TokenCacheTest, AFullDiskIsSaidAndLeavesNothing) {
+TEST_F(TokenCacheTest, FullDiskThrowsAndLeavesNoFile) {
   const auto tokenizer = tokenizer_of(300);
   const std::vector<TokenDocument> documents = documents_of(900, 300);
   const SmallDisk disk(100000);
@@ -159,7 +159,7 @@ TEST_F(TokenCacheTest, AFullDiskIsSaidAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(path("")));
 }
 
-TEST_F(TokenCacheTest, ACorpusGivesTheSameFileWithAnyNumberOfThreads) {
+TEST_F(TokenCacheTest, FileIsIndependentOfTheNumberOfThreads) {
   std::string corpus;
   for (int i = 0; i < 3000; ++i) {
     corpus += "今天天气非常好，第" + std::to_string(i) + "次。\nhello world\n\n";
@@ -179,7 +179,7 @@ TEST_F(TokenCacheTest, ACorpusGivesTheSameFileWithAnyNumberOfThreads) {
   EXPECT_EQ(document.ids, expected.ids);
 }
 
-TEST_F(TokenCacheTest, ABadCorpusEndsTheBuildWithItsMessage) {
+TEST_F(TokenCacheTest, InvalidCorpusFailsTheBuild) {
   const Corpus corpus{.files = {file("a.jsonl", "{\"text\": \"x\"}\nnot json\n")},
                       .format = DocumentFormat::kJsonl};
   EXPECT_THAT(

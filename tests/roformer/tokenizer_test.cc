@@ -44,15 +44,15 @@ void expect_golden(const Tokenizer& tokenizer, const char* name) {
   EXPECT_GT(count, 250u);
 }
 
-TEST(TokenizerTest, RoFormerGivesTheIdsAndSpansOfTransformers) {
+TEST(TokenizerTest, RoFormerAgreesWithTransformers) {
   expect_golden(roformer_tokenizer(), "roformer");
 }
 
-TEST(TokenizerTest, BertGivesTheIdsAndSpansOfTransformers) {
+TEST(TokenizerTest, BertAgreesWithTransformers) {
   expect_golden(*make_tokenizer(kBert, Vocabulary::load(golden("vocab.txt"))), "bert");
 }
 
-TEST(TokenizerTest, PairsAndTruncationAreThoseOfTransformers) {
+TEST(TokenizerTest, PairsAndTruncationAgreeWithTransformers) {
   std::ifstream lines(golden("pairs.jsonl"));
   std::size_t count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
@@ -70,12 +70,12 @@ TEST(TokenizerTest, PairsAndTruncationAreThoseOfTransformers) {
   EXPECT_GT(count, 10u);
 }
 
-TEST(TokenizerTest, AWordOfTheSegmenterIsOneWordHoweverManyTokensItHas) {
+TEST(TokenizerTest, AllTokensOfASegmenterWordShareTheWordIndex) {
   const Tokens tokens = roformer_tokenizer().tokenize("今天天气非常好 。[MASK]好");
   EXPECT_THAT(tokens.words, ElementsAre(0, 0, 0, 0, 1, 2, 3, 4, 5));
 }
 
-TEST(TokenizerTest, WordsOfAPairAreNumberedThroughAndTemplateTokensHaveNone) {
+TEST(TokenizerTest, WordIndicesContinueInThePairAndSpecialTokensHaveNone) {
   const Encoding pair = encode_pair(roformer_tokenizer(), "今天天气", "非常", {});
   EXPECT_THAT(pair.words,
               ElementsAre(Encoding::kNoWord, 0, 0, 0, 0, Encoding::kNoWord, 1, Encoding::kNoWord));
@@ -99,14 +99,14 @@ TEST(TokenizerTest, TruncationOfOneSide) {
             "[encode] max_length must be at least 3, got 2");
 }
 
-TEST(TokenizerTest, SpecialTextIsRecognisedUnlessToldOtherwise) {
+TEST(TokenizerTest, SpecialTextIsRecognizedByDefault) {
   const auto tokenizer =
       make_tokenizer({.kind = TokenizerKind::kBert, .special_text = SpecialText::kPlain},
                      vocabulary_of({"[", "]", "mask"}));
   EXPECT_THAT(tokenizer->tokenize("[MASK]").ids, ElementsAre(5, 7, 6));
 }
 
-TEST(TokenizerTest, CaseAndAccentsMayBeKept) {
+TEST(TokenizerTest, CaseAndAccentsCanBeKept) {
   const auto tokenizer = make_tokenizer(
       {.kind = TokenizerKind::kBert,
        .normalization = {.letter_case = LetterCase::kKeep, .accents = Accents::kKeep}},
@@ -118,8 +118,8 @@ TEST(TokenizerTest, CaseAndAccentsMayBeKept) {
   EXPECT_THAT(lower->tokenize("É é E İ").ids, ElementsAre(5, 5, 1, 6));
 }
 
-TEST(TokenizerTest, BytesThatAreNotUtf8AreDroppedAndSpansStayRight) {
-  // A stray byte, a cut sequence, an overlong form, a surrogate.
+TEST(TokenizerTest, DropsInvalidUtf8AndKeepsSpans) {
+  // A stray byte, a truncated sequence, an overlong form, a surrogate.
   const std::string text =
       "a\xff"
       "b\xe4\xbb c\xc0\xaf d\xed\xa0\x80";
@@ -130,7 +130,7 @@ TEST(TokenizerTest, BytesThatAreNotUtf8AreDroppedAndSpansStayRight) {
   EXPECT_EQ(tokens.spans[1], (TextSpan{6, 7}));
 }
 
-TEST(TokenizerTest, BertWordsCanBeThoseOfASegmenter) {
+TEST(TokenizerTest, BertWordsFollowASegmenter) {
   const auto segmenter = std::make_shared<const Segmenter>(Segmenter::parse("甲乙 5\n", "test"));
   const auto tokenizer = make_tokenizer(kBert, vocabulary_of({"甲", "乙", "ab", "##c"}), segmenter);
   const Tokens tokens = tokenizer->tokenize("甲乙乙 abc甲");
@@ -140,7 +140,7 @@ TEST(TokenizerTest, BertWordsCanBeThoseOfASegmenter) {
   EXPECT_THAT(plain->tokenize("甲乙乙 abc甲").words, ElementsAre(0, 1, 2, 3, 3, 4));
 }
 
-TEST(TokenizerTest, DecodePutsSpacesWhereTheyAreUsual) {
+TEST(TokenizerTest, DecodeInsertsSpaces) {
   const Tokenizer& tokenizer = roformer_tokenizer();
   const auto back = [&](const std::string& text) {
     return tokenizer.decode(encode(tokenizer, text).ids);
@@ -153,7 +153,7 @@ TEST(TokenizerTest, DecodePutsSpacesWhereTheyAreUsual) {
             "[Vocabulary] token number must be below 50000, got 50000");
 }
 
-TEST(TokenizerTest, CharactersComeBackAsTheyWere) {
+TEST(TokenizerTest, CharactersRoundTrip) {
   const auto tokenizer = make_tokenizer({.kind = TokenizerKind::kCharacter},
                                         vocabulary_of({"a", "B", " ", "<0x0A>", "中"}));
   const std::string text = "aB 中\na";
@@ -164,7 +164,7 @@ TEST(TokenizerTest, CharactersComeBackAsTheyWere) {
   EXPECT_THAT(tokenizer->tokenize("é\xff").ids, ElementsAre(1, 1));
 }
 
-TEST(TokenizerTest, BytesComeBackAsTheyWere) {
+TEST(TokenizerTest, BytesRoundTrip) {
   const auto tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
   std::string text;
   for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
@@ -175,7 +175,7 @@ TEST(TokenizerTest, BytesComeBackAsTheyWere) {
   EXPECT_THAT(tokenizer->tokenize("a[MASK]").ids, ElementsAre(5 + 'a', 4));
 }
 
-TEST(TokenizerTest, FingerprintsTellTokenizersApart) {
+TEST(TokenizerTest, FingerprintsDifferBetweenTokenizers) {
   const auto print = [](const TokenizerOptions& options) {
     return make_tokenizer(options, vocabulary_of({"a"}))->fingerprint();
   };
@@ -186,7 +186,7 @@ TEST(TokenizerTest, FingerprintsTellTokenizersApart) {
   EXPECT_NE(print(kBert), make_tokenizer(kBert, vocabulary_of({"b"}))->fingerprint());
 }
 
-TEST(TokenizerTest, WhatIsMissingIsSaid) {
+TEST(TokenizerTest, RejectsMissingFilesAndTokens) {
   EXPECT_THAT(thrown([] { load_tokenizer({.vocabulary = "/no/vocab.txt", .dictionary = "x"}); }),
               HasSubstr("/no/vocab.txt: "));
   EXPECT_THAT(thrown([] {

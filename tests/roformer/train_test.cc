@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The trainer: the arithmetic of a step, checkpoints that resume, what it does with bad numbers.
+// The trainer: arithmetic of a step, resuming from checkpoints, non-finite losses.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
@@ -10,10 +10,6 @@
 
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/event_file.h"
-#include "roformer/train/optimizer.h"
-#include "roformer/train/ranks.h"
-#include "roformer/train/run_config.h"
-#include "roformer/train/schedule.h"
 #include "roformer/train/trainer.h"
 #include "roformer_testing.h"
 
@@ -42,7 +38,7 @@ Model small_model(double dropout = 0.0) {
   return make_model(small_config(dropout));
 }
 
-/// Rows in which a token is followed by the next number; every third is to be guessed.
+/// Rows in which each token is the one before plus 1; every third is labelled.
 class Counting {
  public:
   explicit Counting(std::int64_t rows, std::int64_t batches = 1000000)
@@ -57,10 +53,10 @@ class Counting {
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t first = (static_cast<std::int64_t>(state_.row) * 7) % 25 + 2;
       for (std::int64_t i = 0; i < kLength; ++i) {
-        // Rows have one label more or less, so that means of means are not means.
+        // Rows differ in their number of labels, so that a mean of means is not the mean.
         const bool masked = i % 3 == 1 && !(state_.row % 2 == 0 && i == 10);
         batch.ids.push_back(masked ? 1 : first + i);
-        batch.labels.push_back(masked ? first + i : kIgnore);
+        batch.labels.push_back(masked ? first + i : kIgnoreIndex);
       }
       batch.lengths.push_back(kLength);
       ++state_.row;
@@ -102,88 +98,23 @@ TrainOptions quick(std::int64_t steps) {
 
 using TrainTest = ScratchTest;
 
-// ---- Schedule and optimizer ---------------------------------------------------------------------
+// ---- Parameters ---------------------------------------------------------------------------------
 
-TEST(Schedule, WarmsUpAndFalls) {
-  const auto at = [](ScheduleShape shape, std::int64_t step, double final_share = 0.0) {
-    return schedule_share({.shape = shape, .warmup_steps = 10, .final_share = final_share}, step,
-                          110);
-  };
-  for (const auto shape :
-       {ScheduleShape::kConstant, ScheduleShape::kLinear, ScheduleShape::kCosine}) {
-    EXPECT_DOUBLE_EQ(at(shape, 1), 0.1);
-    EXPECT_DOUBLE_EQ(at(shape, 10), 1.0);
-  }
-  EXPECT_DOUBLE_EQ(at(ScheduleShape::kConstant, 110), 1.0);
-  EXPECT_DOUBLE_EQ(at(ScheduleShape::kLinear, 60), 0.5);
-  EXPECT_DOUBLE_EQ(at(ScheduleShape::kLinear, 110), 0.0);
-  EXPECT_DOUBLE_EQ(at(ScheduleShape::kLinear, 110, 0.1), 0.1);
-  EXPECT_NEAR(at(ScheduleShape::kCosine, 35), 0.5 + 0.5 * std::sqrt(0.5), 1e-12);
-  EXPECT_NEAR(at(ScheduleShape::kCosine, 110, 0.2), 0.2, 1e-12);
-}
-
-/// The formula of the paper (Loshchilov & Hutter, algorithm 2), in double precision.
-struct ReferenceAdamW {
-  AdamWOptions options;
-  double decay;
-  at::Tensor value, first, second;
-  int steps = 0;
-
-  void step(double rate, const at::Tensor& gradient) {
-    const at::Tensor g = gradient.to(at::kDouble);
-    ++steps;
-    first = options.beta1 * first + (1 - options.beta1) * g;
-    second = options.beta2 * second + (1 - options.beta2) * g * g;
-    const at::Tensor m = first / (1 - std::pow(options.beta1, steps));
-    const at::Tensor v = second / (1 - std::pow(options.beta2, steps));
-    value = value - rate * decay * value - rate * m / (v.sqrt() + options.epsilon);
-  }
-};
-
-TEST(AdamWTest, IsTheFormulaOfThePaper) {
-  const at::NoGradGuard no_grad;
-  ::torch::nn::Linear layer(5, 3);
-  const AdamWOptions options{.weight_decay = 0.3};
-  std::vector<ReferenceAdamW> references;
-  for (const at::Tensor& p : {layer->weight, layer->bias}) {
-    const at::Tensor value = p.to(at::kDouble);
-    references.push_back(
-        {options, p.dim() == 2 ? 0.3 : 0.0, value, at::zeros_like(value), at::zeros_like(value)});
-  }
-  FlatParameters flat(*layer);
-  AdamW optimizer(flat, options, 0, flat.size());
-  at::manual_seed(1);
-  for (int step = 1; step <= 5; ++step) {
-    const double rate = 0.1 / step;
-    std::size_t i = 0;
-    for (const auto& part : flat.parts()) {
-      part.gradient.normal_();
-      references[i++].step(rate, part.gradient / 4);
-    }
-    optimizer.step(rate, at::full({1}, 4.0f), at::zeros({1}));
-  }
-  EXPECT_LT((layer->weight.to(at::kDouble) - references[0].value).abs().max().item<double>(), 1e-6);
-  EXPECT_LT((layer->bias.to(at::kDouble) - references[1].value).abs().max().item<double>(), 1e-6);
-  const at::Tensor before = flat.values().clone();
-  optimizer.step(0.1, at::ones({1}), at::ones({1}));
-  EXPECT_TRUE(at::equal(before, flat.values()));
-}
-
-TEST(FlatParametersTest, TheModelStaysWhatItWas) {
+TEST(ParameterStoreTest, KeepsTheValuesOfTheModel) {
   const Model model = small_model();
   const at::Tensor before = weights(*model);
-  const FlatParameters flat(*model, 3);
+  const ParameterStore store(*model, 3);
   EXPECT_TRUE(at::equal(before, weights(*model)));
-  EXPECT_EQ(flat.size() % 3, 0);
+  EXPECT_EQ(store.size() % 3, 0);
   Counting batches(2);
   Batch batch;
   batches.next(batch);
   model->forward(to_inputs(batch, Task::kMaskedLm, at::kCPU)).loss.backward();
-  for (const auto& part : flat.parts()) {
-    EXPECT_EQ(part.parameter.grad().data_ptr(), part.gradient.data_ptr()) << part.name;
-    EXPECT_EQ(part.parameter.dim() >= 2, part.offset < flat.num_decaying()) << part.name;
+  for (const auto& segment : store.segments()) {
+    EXPECT_EQ(segment.parameter.grad().data_ptr(), segment.gradient.data_ptr()) << segment.name;
+    EXPECT_EQ(segment.parameter.dim() >= 2, segment.offset < store.num_decaying()) << segment.name;
   }
-  EXPECT_GT(flat.gradients().abs().sum().item<double>(), 0.0);
+  EXPECT_GT(store.gradients().abs().sum().item<double>(), 0.0);
 }
 
 // ---- Steps --------------------------------------------------------------------------------------
@@ -202,7 +133,7 @@ TEST(TrainerTest, Learns) {
   EXPECT_LT(losses.values.back(), 0.5 * losses.values.front());
 }
 
-TEST(TrainerTest, AccumulatedBatchesAreOneLargeBatch) {
+TEST(TrainerTest, AccumulatedBatchesMatchOneLargeBatch) {
   const auto train = [](std::int64_t rows, std::int64_t accumulate) {
     const Model model = small_model();
     TrainOptions options = quick(4);
@@ -251,14 +182,14 @@ TEST(TrainerTest, EndsWithTheData) {
   EXPECT_EQ(end.step, 3);
 }
 
-TEST(TrainerTest, ErrorsOfTheSourceAreThrown) {
+TEST(TrainerTest, RethrowsErrorsOfTheSource) {
   Trainer trainer(small_model(), quick(10));
   const BatchSource source{
       .next = [](Batch&) -> bool { throw std::runtime_error("shard 3 is damaged"); }};
   EXPECT_EQ(thrown([&] { trainer.run(source); }), "shard 3 is damaged");
 }
 
-TEST(TrainerTest, RefusesOptionsOutOfRange) {
+TEST(TrainerTest, RejectsOptionsOutOfRange) {
   TrainOptions options = quick(10);
   options.accumulate = 0;
   EXPECT_EQ(thrown([&] { Trainer(small_model(), options); }),
@@ -298,7 +229,7 @@ TEST_F(TrainTest, ResumesBitForBit) {
   EXPECT_EQ(losses.values, expected.values);
 }
 
-TEST_F(TrainTest, KeepsTheLastCheckpointsAndNothingUnfinished) {
+TEST_F(TrainTest, KeepsTheLastCheckpointsAndNoUnfinishedOnes) {
   TrainOptions options = quick(10);
   options.folder = path("run");
   options.save_every = 2;
@@ -316,7 +247,7 @@ TEST_F(TrainTest, KeepsTheLastCheckpointsAndNothingUnfinished) {
   EXPECT_EQ(read_file(path("run/checkpoints/step-00000010/vocab.txt")), "a");
 }
 
-TEST_F(TrainTest, AFailedSaveLeavesTheOneBefore) {
+TEST_F(TrainTest, FailedSaveKeepsTheLastCheckpoint) {
   TrainOptions options = quick(6);
   options.folder = path("run");
   options.save_every = 2;
@@ -333,7 +264,7 @@ TEST_F(TrainTest, AFailedSaveLeavesTheOneBefore) {
   EXPECT_EQ(again.step(), 2);
 }
 
-TEST_F(TrainTest, RefusesACheckpointOfAnotherModel) {
+TEST_F(TrainTest, RejectsCheckpointOfAnotherModel) {
   TrainOptions options = quick(1);
   options.folder = path("run");
   Counting batches(2);
@@ -342,13 +273,13 @@ TEST_F(TrainTest, RefusesACheckpointOfAnotherModel) {
   other.num_hidden_layers = 3;
   Trainer trainer(make_model(other), options);
   EXPECT_THAT(thrown([&] { trainer.resume(); }),
-              HasSubstr("is of another model: it has no roformer.encoder.layer.2."));
+              HasSubstr("belongs to another model: it has no roformer.encoder.layer.2."));
   write_file(path("run/checkpoints/step-00000001/trainer.json"), "{\"format\": 1");
   Trainer same(small_model(), options);
   EXPECT_THAT(thrown([&] { same.resume(); }), HasSubstr("trainer.json: "));
 }
 
-TEST_F(TrainTest, ABadNumberStopsTheRunAndChangesNothing) {
+TEST_F(TrainTest, NonFiniteGradientStopsTheRun) {
   TrainOptions options = quick(20);
   options.folder = path("run");
   options.save_every = 2;
@@ -393,13 +324,13 @@ TEST_F(TrainTest, StopsWhenAsked) {
   EXPECT_EQ(end.checkpoint, path("run") / "checkpoints" / "step-00000005");
 }
 
-TEST_F(TrainTest, MetricsGoBackWithTheRun) {
+TEST_F(TrainTest, MetricsAreTruncatedOnResume) {
   TrainOptions options = quick(6);
   options.folder = path("run");
   Counting batches(2);
   {
     Trainer trainer(small_model(), options);
-    trainer.on_evaluation([&] { return Measures{{"accuracy", 0.5}}; }, 3);
+    trainer.on_evaluation([&] { return Metrics{{"accuracy", 0.5}}; }, 3);
     trainer.run(source_of(batches), 3);
   }
   const std::string before = read_file(path("run/metrics.jsonl"));
@@ -413,48 +344,6 @@ TEST_F(TrainTest, MetricsGoBackWithTheRun) {
 TEST(EventFileTest, ChecksumIsCastagnolis) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // RFC 3720, and every other implementation
   EXPECT_EQ(crc32c(""), 0u);
-}
-
-// ---- Config and environment ---------------------------------------------------------------------
-
-TEST_F(TrainTest, ConfigsAreReadAndWritten) {
-  const auto file_ = file("run.json", R"({"model": {"hidden_size": 64}, "corpus": "a.txt",
-      "stages": "512x256x200, 1536x64x10", "packed": false, "learning_rate": 2})");
-  RunConfig config = read_run_config(file_);
-  EXPECT_EQ(config.model, "{\"hidden_size\":64}");
-  EXPECT_THAT(config.corpus, ElementsAre("a.txt"));
-  EXPECT_THAT(config.stages, ElementsAre(Stage{512, 256, 200}, Stage{1536, 64, 10}));
-  EXPECT_FALSE(config.packed);
-  EXPECT_EQ(config.steps(), 210);
-  set_from_text(keys_of(config), "whole_words", std::vector<std::string>{"off"});
-  set_from_text(keys_of(config), "corpus", std::vector<std::string>{"b", "c,d"});
-  const RunConfig again = read_run_config(file("again.json", to_json(config)));
-  EXPECT_EQ(to_json(again), to_json(config));
-  EXPECT_THAT(again.corpus, ElementsAre("b", "c,d"));
-}
-
-TEST_F(TrainTest, WrongConfigsAreNamed) {
-  const auto read = [&](const std::string& text) {
-    return thrown([&] { read_run_config(file("run.json", text)); });
-  };
-  EXPECT_THAT(read(R"({"learnig_rate": 1})"),
-              HasSubstr("run.json: there is no key \"learnig_rate\"; did you mean "
-                        "\"learning_rate\"?"));
-  EXPECT_THAT(read(R"({"mask_rate": 1.5})"),
-              HasSubstr("run.json: mask_rate must be from 1e-06 to 1, got 1.5"));
-  EXPECT_THAT(read(R"({"schedule": "step"})"),
-              HasSubstr("schedule must be one of constant|linear|cosine, got \"step\""));
-  EXPECT_THAT(read(R"({"keep": 2.5})"), HasSubstr("keep must be a whole number, got 2.5"));
-  EXPECT_THAT(read(R"({"stages": "512x256"})"), HasSubstr("stages must be \"LENGTHxROWSxSTEPS"));
-  EXPECT_THAT(read(R"({"stages": "512x0x1"})"), HasSubstr("stages must be of lengths from 3 on"));
-  EXPECT_THAT(read("{"), HasSubstr("run.json: "));
-  EXPECT_THAT(thrown([] { read_run_config("no/such.json"); }), HasSubstr("no/such.json: "));
-  RunConfig config;
-  EXPECT_EQ(thrown([&] { check_run_config(config, 1); }),
-            "there is no corpus: name one with corpus");
-  config.corpus = {"a"};
-  EXPECT_EQ(thrown([&] { check_run_config(config, 3); }),
-            "a batch of 256 rows is no multiple of 3 processes");
 }
 
 }  // namespace

@@ -30,12 +30,12 @@ Vocabulary built(const VocabularyOptions& options, const std::vector<std::string
   for (const std::string& document : documents) {
     Counts counts;
     builder.count(document, counts);
-    builder.absorb(counts);
+    builder.merge(counts);
   }
   return builder.build();
 }
 
-TEST_F(VocabularyTest, TheRealOneIsRead) {
+TEST_F(VocabularyTest, ReadsAPublishedVocabulary) {
   const Vocabulary vocabulary = Vocabulary::load(golden("vocab.txt"));
   EXPECT_EQ(vocabulary.size(), 50000);
   EXPECT_EQ(vocabulary.special().pad, 0);
@@ -50,18 +50,18 @@ TEST_F(VocabularyTest, TheRealOneIsRead) {
   EXPECT_EQ(read_file(path("copy.txt")), read_file(golden("vocab.txt")));
 }
 
-TEST_F(VocabularyTest, LineEndsOfWindowsAndNoneAtTheEnd) {
+TEST_F(VocabularyTest, AcceptsWindowsLineEndsAndNoFinalLineEnd) {
   EXPECT_THAT(tokens_of(Vocabulary::parse("a\r\nb c\r\nd", "v"), 0), ElementsAre("a", "b c", "d"));
 }
 
-TEST_F(VocabularyTest, ABrokenOneIsNamedWithItsLine) {
+TEST_F(VocabularyTest, RejectsInvalidFilesWithTheirLine) {
   const auto error_of = [](const std::string& text) {
     return thrown([&] { Vocabulary::parse(text, "v.txt"); });
   };
   EXPECT_EQ(error_of("a\nb\na\n"), "v.txt: line 3: \"a\" stands in line 1 already");
   EXPECT_EQ(error_of("a\n\nb\n"), "v.txt: line 2: an empty token");
   EXPECT_EQ(error_of("a\n\xff\n"), "v.txt: line 2: a token that is not UTF-8");
-  EXPECT_EQ(error_of(""), "v.txt: a vocabulary without tokens");
+  EXPECT_EQ(error_of(""), "v.txt: the vocabulary has no tokens");
   EXPECT_THROW(Vocabulary::load(path("missing.txt")), IoError);
   EXPECT_THAT(thrown([&] { Vocabulary::load(path("missing.txt")); }), HasSubstr("missing.txt: "));
 }
@@ -73,19 +73,19 @@ TEST_F(VocabularyTest, CharactersByCountThenByBytes) {
   EXPECT_EQ(made.special().mask, 4);
 }
 
-TEST_F(VocabularyTest, WordsOfTheSegmenterAfterWhatSpellsThem) {
+TEST_F(VocabularyTest, CharactersComeBeforeWords) {
   const auto segmenter =
       std::make_shared<const Segmenter>(Segmenter::parse("今天 9\n天气 9\n好 9\n", "test"));
   const VocabularyOptions options{.kind = VocabularyKind::kWords, .size = 100, .min_count = 2};
   const Vocabulary made = built(options, {"今天天气好", "今天Ab好ab", "今天"}, segmenter);
   EXPECT_THAT(tokens_of(made), ElementsAre("天", "今", "##b", "a", "好", "今天", "ab"));
-  // Every word of the corpus can be spelled.
+  // Every word of the corpus can be encoded.
   const auto tokenizer = make_tokenizer({}, Vocabulary::parse("[UNK]\n今\n天\n", "v"), segmenter);
   EXPECT_THAT(tokenizer->tokenize("今天").ids, ElementsAre(1, 2));
 }
 
-TEST_F(VocabularyTest, PiecesAreThoseOfAPlainRecount) {
-  // The algorithm, written for clarity: every pair counted anew for every piece.
+TEST_F(VocabularyTest, PiecesAgreeWithAReferenceImplementation) {
+  // The reference counts all pairs again for every piece.
   const std::map<std::string, std::uint64_t> words{{"low", 5},    {"lower", 2}, {"newest", 6},
                                                    {"widest", 3}, {"wow", 4},   {"aaaa", 2}};
   std::string corpus;
@@ -128,7 +128,7 @@ TEST_F(VocabularyTest, PiecesAreThoseOfAPlainRecount) {
   }
 }
 
-TEST_F(VocabularyTest, TheSameCorpusGivesTheSameVocabulary) {
+TEST_F(VocabularyTest, IsDeterministic) {
   const std::vector<std::string> documents{"the cat sat on the mat", "the dog ate the cat",
                                            "a mat is a mat is a mat"};
   std::string all;
@@ -136,7 +136,7 @@ TEST_F(VocabularyTest, TheSameCorpusGivesTheSameVocabulary) {
   EXPECT_EQ(tokens_of(built({.size = 40}, documents)), tokens_of(built({.size = 40}, {all})));
 }
 
-TEST_F(VocabularyTest, SizesAndLimitsHold) {
+TEST_F(VocabularyTest, RespectsSizeAndLimits) {
   EXPECT_EQ(built({.size = 8, .min_count = 1}, {"abcdefgh"}).size(), 8);
   EXPECT_THROW(built({.size = 5}, {}), std::invalid_argument);
   EXPECT_THROW(built({.kind = VocabularyKind::kWords}, {}), std::invalid_argument);

@@ -25,7 +25,7 @@ std::function<bool(int&)> up_to(int count, std::atomic<int>* taken = nullptr) {
   };
 }
 
-TEST(WorkersTest, ResultsComeInOrderFromAnyNumberOfThreads) {
+TEST(WorkersTest, ResultsAreInOrderWithAnyNumberOfThreads) {
   for (const std::size_t threads : {1u, 2u, 5u}) {
     OrderedWorkers<int, std::string> workers(
         up_to(1000), [](int& in, std::string& out) { out = std::to_string(in); }, threads, 7);
@@ -39,27 +39,27 @@ TEST(WorkersTest, ResultsComeInOrderFromAnyNumberOfThreads) {
   }
 }
 
-TEST(WorkersTest, NoMoreThanTheWindowIsTakenAhead) {
+TEST(WorkersTest, ReadsAheadAtMostTheWindow) {
   std::atomic<int> taken = 0;
-  std::atomic<int> most = 0;
-  std::atomic<int> given = 0;
+  std::atomic<int> max_ahead = 0;
+  std::atomic<int> returned = 0;
   OrderedWorkers<int, int> workers(
       up_to(500, &taken),
       [&](int& in, int& out) {
         out = in;
-        const int ahead = in + 1 - given;
-        int before = most;
-        while (ahead > before && !most.compare_exchange_weak(before, ahead)) {
+        const int ahead = in + 1 - returned;
+        int before = max_ahead;
+        while (ahead > before && !max_ahead.compare_exchange_weak(before, ahead)) {
         }
       },
       3, 5);
-  for (int out = 0; workers.next(out);) ++given;
-  EXPECT_EQ(given, 500);
-  // The count of what was given is raised after next() has made room.
-  EXPECT_LE(most, 5 + 1);
+  for (int out = 0; workers.next(out);) ++returned;
+  EXPECT_EQ(returned, 500);
+  // `returned` is incremented after next() has released a slot.
+  EXPECT_LE(max_ahead, 5 + 1);
 }
 
-TEST(WorkersTest, WhatIsThrownComesInItsTurnAndStays) {
+TEST(WorkersTest, RethrowsInOrderAndThenEnds) {
   for (const bool in_read : {true, false}) {
     int number = 0;
     OrderedWorkers<int, int> workers(
@@ -83,7 +83,7 @@ TEST(WorkersTest, WhatIsThrownComesInItsTurnAndStays) {
   }
 }
 
-TEST(WorkersTest, LeavingEarlyStopsTheThreads) {
+TEST(WorkersTest, DestructorStopsTheThreads) {
   std::atomic<int> taken = 0;
   {
     OrderedWorkers<int, int> workers(
@@ -98,7 +98,7 @@ TEST(WorkersTest, LeavingEarlyStopsTheThreads) {
   EXPECT_TRUE(ahead.next(out));
 }
 
-TEST(PermutationTest, EverySizeIsMappedOneToOne) {
+TEST(PermutationTest, IsABijectionForEverySize) {
   for (const std::uint64_t size : {1u, 2u, 3u, 4u, 5u, 16u, 17u, 1000u, 4097u}) {
     const Permutation order(size, 1, 2);
     std::set<std::uint64_t> seen;
@@ -112,15 +112,15 @@ TEST(PermutationTest, EverySizeIsMappedOneToOne) {
   EXPECT_LE(large(5), std::uint64_t{1} << 62);
 }
 
-TEST(PermutationTest, SeedsAndStreamsGiveOtherOrders) {
+TEST(PermutationTest, SeedsAndStreamsChangeTheOrder) {
   constexpr std::uint64_t kSize = 1000;
   const Permutation order(kSize, 1, 0);
   for (const auto& other : {Permutation(kSize, 2, 0), Permutation(kSize, 1, 1)}) {
     int equal = 0;
     for (std::uint64_t i = 0; i < kSize; ++i) equal += order(i) == other(i) ? 1 : 0;
-    EXPECT_LT(equal, 20);  // One is expected.
+    EXPECT_LT(equal, 20);  // one is expected
   }
-  // Neighbours do not stay together: a third of the range is their mean distance.
+  // Adjacent indices are separated: their mean distance is a third of the range.
   double distance = 0;
   for (std::uint64_t i = 0; i + 1 < kSize; ++i) {
     distance += std::abs(static_cast<double>(order(i)) - static_cast<double>(order(i + 1)));
@@ -128,7 +128,7 @@ TEST(PermutationTest, SeedsAndStreamsGiveOtherOrders) {
   EXPECT_NEAR(distance / kSize, kSize / 3.0, kSize / 15.0);
 }
 
-TEST(RandomTest, IsAFunctionOfItsKeyAndEven) {
+TEST(RandomTest, IsAFunctionOfItsKeyAndUniform) {
   EXPECT_EQ(Random(1, 2).next(), Random(1, 2).next());
   EXPECT_NE(Random(1, 2).next(), Random(2, 1).next());
   std::array<int, 10> seen{};

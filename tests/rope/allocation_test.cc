@@ -33,7 +33,7 @@ void* counted(std::size_t size, std::size_t alignment) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// Out of line, or GCC sees that what operator new gave is freed.
+// Not inlined: GCC would warn of memory from new that goes to free().
 [[gnu::noinline]] void release(void* memory) noexcept { std::free(memory); }
 
 }  // namespace
@@ -164,7 +164,7 @@ TEST(Allocation, NoneUpTo512) {
   }
 }
 
-// On demand means memory that was there before: the first call to need a part does not allocate.
+// The memory of a hybrid cache exists before: the first call that needs a block does not allocate.
 TEST(Allocation, NoneWhenTheTableIsFilled) {
   constexpr Sizes kSizes{.batch = 1, .tokens = 70, .heads = 3, .head_dim = 130};
   const Calls calls(128, kSizes, DType::kFloat32,
@@ -174,7 +174,7 @@ TEST(Allocation, NoneWhenTheTableIsFilled) {
             0);
 }
 
-// Copies of a rope, too: they share what they need.
+// Copies of a rope share its memory.
 TEST(Allocation, CopiesShare) {
   constexpr Sizes kSizes{.batch = 1, .tokens = 1, .heads = 1, .head_dim = 66};
   const Calls calls(64, kSizes, DType::kFloat32, {});

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A table of cos and sin changes no bit and limits no position, whoever asks first.
+// A cos/sin cache changes no bit and limits no position, whichever thread fills it.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rope/placed_tensor.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -21,7 +21,7 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
 constexpr Sizes kSizes{.batch = 2, .tokens = 6, .heads = 3, .head_dim = 40};
-constexpr std::int64_t kCached = 200;  // no multiple of the parts that are made at a time
+constexpr std::int64_t kCached = 200;  // not a multiple of the blocks
 
 Rope make_rope(const Cache& cache, const AxisMap& axes = OneAxis{},
                const Scaling& scaling = Yarn{.factor = 4, .original_context = 64},
@@ -36,7 +36,7 @@ Rope make_rope(const Cache& cache, const AxisMap& axes = OneAxis{},
 
 using Bits = std::vector<std::uint64_t>;
 
-/// What rotate, unrotate and adjoint make of the same numbers.
+/// Results of rotate, unrotate and adjoint on the same input.
 std::vector<Bits> results(const Rope& rope, DType dtype, const Positions& positions) {
   std::vector<Bits> list;
   const PlacedTensor x(Layout::kHeadsFirst, dtype, kSizes, 1);
@@ -95,7 +95,7 @@ TEST(Cache, ChangesNoBit) {
         for (const auto& [name, at] : positions.list()) {
           const auto wanted = results(none, dtype, at);
           EXPECT_EQ(results(all, dtype, at), wanted) << name << ' ' << name_of(dtype);
-          // A new one for each: the first to ask makes it, the second finds it.
+          // A new rope for each: the first call fills the cache, the second reads it.
           const Rope hybrid =
               make_rope({CachePolicy::kHybrid, kCached}, OneAxis{}, scaling, precision);
           EXPECT_EQ(results(hybrid, dtype, at), wanted) << name << ' ' << name_of(dtype);
@@ -106,7 +106,7 @@ TEST(Cache, ChangesNoBit) {
   }
 }
 
-// Text tokens of M-RoPE have a table; tokens of images, with a place for each axis, do without.
+// Text tokens of M-RoPE use the table; image tokens, with a position per axis, do not.
 TEST(Cache, SeveralAxes) {
   const ManyPositions positions;
   std::vector<std::int64_t> ids;
@@ -127,7 +127,7 @@ TEST(Cache, SeveralAxes) {
   }
 }
 
-// Sizes of none, one, and just less and more than the parts; the options say what was asked for.
+// Sizes 0, 1, and just below and above the blocks; options() returns them.
 TEST(Cache, AnySize) {
   const Rope none = make_rope({});
   for (const std::int64_t n : {0, 1, 2, 63, 64, 65, 127, 128, 129}) {
@@ -143,8 +143,8 @@ TEST(Cache, AnySize) {
   }
 }
 
-// Room for a million positions costs what is used of it.
-TEST(Cache, LargeOnDemand) {
+// A hybrid cache of a million positions commits only the memory in use.
+TEST(Cache, HybridUsesMemoryOnDemand) {
   const Rope rope = make_rope({CachePolicy::kHybrid, 1 << 20});
   const Rope none = make_rope({});
   for (const std::int64_t first : {0, 1 << 19, (1 << 20) - 3}) {
@@ -153,8 +153,8 @@ TEST(Cache, LargeOnDemand) {
   }
 }
 
-// Many threads ask a fresh rope for the same and for other parts, all at once.
-TEST(Cache, ManyThreadsAskFirst) {
+// Many threads use the same and other blocks of a new rope at once.
+TEST(Cache, ConcurrentFirstUse) {
   constexpr int kThreads = 8;
   const Rope none = make_rope({});
   std::vector<Bits> wanted;
@@ -185,16 +185,16 @@ TEST(Cache, ManyThreadsAskFirst) {
   }
 }
 
-TEST(Cache, BadSizes) {
-  const auto refuse = [](CachePolicy policy, std::int64_t positions, const std::string& value) {
-    expect_refused([&] { make_rope({policy, positions}); }, "Rope", "cache", value);
+TEST(Cache, RejectsInvalidSizes) {
+  const auto rejects = [](CachePolicy policy, std::int64_t positions, const std::string& value) {
+    expect_rejected([&] { make_rope({policy, positions}); }, "Rope", "cache", value);
   };
   for (const CachePolicy policy : {CachePolicy::kAll, CachePolicy::kHybrid}) {
-    refuse(policy, -1, "got -1");
-    refuse(policy, kMax, "got 9223372036854775807");
-    refuse(policy, -kMax - 1, "got -9223372036854775808");
+    rejects(policy, -1, "got -1");
+    rejects(policy, kMax, "got 9223372036854775807");
+    rejects(policy, -kMax - 1, "got -9223372036854775808");
     // 17 pairs of 8 bytes: 2^40 bytes hold 8,084,644,321 positions.
-    refuse(policy, 8084644322, "got 8084644322");
+    rejects(policy, 8084644322, "got 8084644322");
   }
 }
 

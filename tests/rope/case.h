@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// One case of the big table: what is rotated, how, and at which positions.
+// One case of the rotation table: tensor, direction, layout and positions.
 #pragma once
 
 #include <array>
@@ -72,8 +72,8 @@ inline HeadLayout head_layout(const Case& c) {
           .output_pairing = c.output};
 }
 
-/// In turn: a pair that turns, one that stands still and one that turns backwards, on all axes.
-/// Scaled always; growing where there are two axes.
+/// Positive, zero and negative frequencies in rotation, on all axes. Always with scale; with growth
+/// where there are two axes.
 inline Frequencies frequencies_of(const Case& c) {
   Frequencies f{.pairs = c.pairs, .axes = c.axes, .scale = 1.1};
   for (std::int64_t i = 0; i < c.pairs; ++i) {
@@ -87,14 +87,14 @@ inline Frequencies frequencies_of(const Case& c) {
   return f;
 }
 
-/// Positions of one kind, with their memory, and what they mean: [batch * tokens, axes].
+/// Positions of one kind, with their memory, and their values: [batch * tokens, axes].
 class TestPositions {
  public:
   explicit TestPositions(const Case& c) : case_(c) {
     const auto [batch, tokens, heads, head_dim] = c.sizes;
     for (std::int64_t b = 0; b < batch; ++b) first_.push_back(100 * b - 50);
     boundaries_ = {0, tokens / 3, tokens / 3, tokens};
-    starts_ = {5, 77, -240};  // on four axes within the 1000 of the tolerance
+    starts_ = {5, 77, -240};  // the sum over four axes is within the 1000 of the tolerance
     const std::int64_t rows = c.kind == Kind::kBatchIds ? batch : 1;
     // Memory is [tokens, rows, axes], so that views of it are strided.
     for (std::int64_t t = 0; t < tokens; ++t) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// cos and sin as the rotation uses them: the rotation of (1, 0) and nothing else.
+// cos_sin() returns the rotation of (1, 0).
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/frequencies.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
@@ -53,7 +53,7 @@ TEST(CosSin, OfEveryToken) {
   }
 }
 
-// A rotation by the table is the rotation.
+// TableRope with that table gives the same rotation.
 TEST(CosSin, MakeATableForTableRope) {
   for (const CachePolicy policy : {CachePolicy::kNone, CachePolicy::kAll}) {
     const Rope rope = make_rope({.cache = {policy, 4}});
@@ -104,33 +104,33 @@ TEST(CosSin, RoundedOnceAndStrided) {
   }
 }
 
-TEST(CosSin, Refuses) {
+TEST(CosSin, RejectsInvalidArguments) {
   const Rope rope = make_rope();
   std::vector<float> memory(2 * kTokens * kPairs, 3.0f);
   const auto view = [&](std::initializer_list<std::int64_t> shape, std::int64_t first = 0) {
     return TensorView::contiguous(memory.data() + first, DType::kFloat32, shape);
   };
-  const auto refused = [&](const TensorView& cos, const TensorView& sin, const char* rule,
+  const auto rejects = [&](const TensorView& cos, const TensorView& sin, const char* rule,
                            const Positions& positions = Positions::range()) {
-    expect_refused([&] { rope.cos_sin(cos, sin, positions); }, "cos_sin", rule, "");
+    expect_rejected([&] { rope.cos_sin(cos, sin, positions); }, "cos_sin", rule, "");
   };
   const TensorView cos = view({kTokens, kPairs});
   const TensorView sin = view({kTokens, kPairs}, kTokens * kPairs);
-  refused(view({kTokens * kPairs}), sin, "got rank 1");
-  refused(view({kTokens, kPairs - 1}), sin, "a column for each of 5 pairs, got 4");
-  refused(cos, view({kTokens - 1, kPairs}, kTokens * kPairs), "the same shape, type and device");
-  refused(cos, cos, "must not share memory");
+  rejects(view({kTokens * kPairs}), sin, "got rank 1");
+  rejects(view({kTokens, kPairs - 1}), sin, "a column for each of 5 pairs, got 4");
+  rejects(cos, view({kTokens - 1, kPairs}, kTokens * kPairs), "the same shape, type and device");
+  rejects(cos, cos, "must not share memory");
   TensorView whole = cos;
   whole.dtype = DType::kInt32;
-  refused(whole, whole, "floating-point type of 16 bits or more, got int32");
+  rejects(whole, whole, "floating-point type of 16 bits or more, got int32");
   TensorView repeated = cos;
   repeated.strides[0] = 0;
-  refused(repeated, sin, "must not share memory");
+  rejects(repeated, sin, "must not share memory");
   const std::vector<std::int64_t> few(3, 0);
-  refused(cos, sin, "positions must be given for 7 tokens", Positions::ids(few));
+  rejects(cos, sin, "positions must be given for 7 tokens", Positions::ids(few));
   constexpr const char* kApart = "must not share memory with the positions";
-  refused(cos, sin, kApart, Positions::ids(view({kTokens}, kPairs)));
-  refused(cos, sin, kApart, Positions::ids(view({kTokens}, kTokens * kPairs)));
+  rejects(cos, sin, kApart, Positions::ids(view({kTokens}, kPairs)));
+  rejects(cos, sin, kApart, Positions::ids(view({kTokens}, kTokens * kPairs)));
   EXPECT_EQ(memory, std::vector<float>(memory.size(), 3.0f));
 }
 

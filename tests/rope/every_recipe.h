@@ -13,7 +13,8 @@
 
 namespace rotary {
 
-/// Every scaling, stretched: those that depend on the context differ from the default beyond 64.
+/// Every scaling with an effect: those that depend on the context differ from the default beyond
+/// 64.
 inline std::vector<Scaling> every_scaling(std::int64_t pairs) {
   const auto n = static_cast<std::size_t>(pairs);
   std::vector<double> divisor(n);
@@ -56,7 +57,7 @@ inline std::vector<NamedFrequencies> every_recipe() {
   struct Map {
     std::string name;
     AxisMap map;
-    std::int64_t ladder_pairs;  // of the ladders that the map asks for
+    std::int64_t ladder_pairs;  // of the ladders of the map
   };
   constexpr auto kAlternating = AxialOrder::kAlternating;
   constexpr auto kStrided = AxialLadder::kStrided;
@@ -91,10 +92,11 @@ inline std::vector<NamedFrequencies> every_recipe() {
     result.push_back(
         {"mixed " + std::to_string(axes), make_frequencies({.rotary_dim = kDim, .axes = mixed})});
   }
-  result.push_back({"default, backward, gain", make_frequencies({.rotary_dim = kDim,
-                                                                 .theta = 100,
-                                                                 .turn = Turn::kBackward,
-                                                                 .gain = 6.283185307179586})});
+  result.push_back(
+      {"default, backward, gain", make_frequencies({.rotary_dim = kDim,
+                                                    .theta = 100,
+                                                    .direction = RotationDirection::kBackward,
+                                                    .gain = 6.283185307179586})});
   return result;
 }
 

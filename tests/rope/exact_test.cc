@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What rope.h promises about cos and sin, against MPFR: a head of pairs (1, 0) comes back as
-// (cos, sin), untouched by the arithmetic of the rotation.
+// The accuracy of cos and sin that rope.h promises, against MPFR: pairs (1, 0) become (cos, sin)
+// without further rounding.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 namespace rotary {
 namespace {
 
-/// Half a unit of 2^-64 turns for each unit of position is 2 pi 2^-65 = 1.71e-19.
+/// Half a unit of 2^-64 turns per position: 2 pi 2^-65 = 1.71e-19 radians.
 constexpr double kPerPosition = 1.8e-19;
 
 template <typename T>
@@ -57,7 +57,7 @@ Table<T> table_of(const Frequencies& f, const Positions& positions, std::int64_t
   return {std::move(x), f.pairs};
 }
 
-/// Frequencies as models have them, slow and fast, and some that nothing divides.
+/// Frequencies of models, low and high, and some irregular ones.
 std::vector<Frequencies> ladders() {
   std::vector<Frequencies> result;
   for (const double theta : {1e4, 5e5, 1e7}) {
@@ -91,7 +91,7 @@ std::vector<std::int64_t> positions_up_to(std::int64_t most, int random_count) {
   return list;
 }
 
-/// Largest error of cos and sin over the ladders, less what each unit of position may add.
+/// Largest error of cos and sin over the ladders, minus the allowance per position.
 template <typename T>
 double largest_error(const std::vector<std::int64_t>& positions, double per_position) {
   double largest = 0.0;
@@ -123,7 +123,7 @@ TEST(Exact, Float32Beyond) {
   EXPECT_LT(largest_error<float>(positions, kPerPosition), kBound<float>);
 }
 
-// The rate is not idle: with a quarter less it would not hold.
+// The rate is tight: with a quarter less it would not hold.
 TEST(Exact, ErrorPerPositionIsTheRoundingOfTheFrequency) {
   const auto positions = positions_up_to(std::int64_t{1} << 48, 40);
   EXPECT_LT(largest_error<double>(positions, kPerPosition), kBound<double>);
@@ -137,8 +137,8 @@ TEST(Exact, Float64) {
   }
 }
 
-// Ranges and ids are the same positions.
-TEST(Exact, RangesFarOut) {
+// A range has the same bits as the equal ids.
+TEST(Exact, RangesAtLargePositions) {
   const Frequencies f = make_frequencies({.rotary_dim = 128, .theta = 1e6});
   for (const std::int64_t first :
        {(std::int64_t{1} << 31) - 2, -(std::int64_t{1} << 31) - 2, std::int64_t{-2}}) {
@@ -151,7 +151,7 @@ TEST(Exact, RangesFarOut) {
   }
 }
 
-/// Real positions: fractions, tiny, negative, and as large as their type still tells apart.
+/// Real positions: fractions, tiny, negative, and up to the resolution of their type.
 template <typename Number>
 std::vector<Number> real_positions() {
   std::vector<Number> list;

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// How near a rotation must come to the exact one, and the comparison.
+// Tolerance of a rotation against the exact one, and the comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,22 +33,22 @@ inline double epsilon_of(DType dtype) {
 /// and its exponent: 1.5 sqrt(2) + 1 + 4/2 < 5.2.
 inline double units_of(DType dtype) { return dtype == DType::kFloat64 ? 5.2 : 3.0; }
 
-/// Distance of neighbours of the type at `value`.
+/// Unit in the last place of the type at `value`.
 inline double ulp_at(DType dtype, double value) {
   const int least = dtype == DType::kFloat16 ? -14 : -126;
   const int exponent = value == 0.0 ? least : std::max(std::ilogb(value), least);
   return std::ldexp(epsilon_of(dtype), exponent);
 }
 
-/// What an element may be off by: the error of the computation, `units` of it, and for the 16-bit
-/// types the one rounding of the result.
+/// Tolerance of an element: `units` of the error of the computation, and for the 16-bit types the
+/// final rounding.
 inline double tolerance(DType dtype, double value, double length, double units) {
   if (dtype == DType::kFloat64) return units * 0x1p-52 * length;
   const double computed = units * 0x1p-23 * length;
   return dtype == DType::kFloat32 ? computed : computed + 0.5 * ulp_at(dtype, value);
 }
 
-/// The rotary slice as it is written.
+/// The rotary slice of the output.
 struct WrittenSlice {
   std::int64_t offset;
   std::int64_t pairs;
@@ -67,10 +67,10 @@ struct WrittenSlice {
 inline testing::AssertionResult holds_rotation(const PlacedTensor& out, const WrittenSlice& slice,
                                                const std::vector<long double>& expected,
                                                double units) {
-  const auto places = out.places();
+  const auto indices = out.indices();
   const DType dtype = out.view().dtype;
   const std::int64_t head_dim = out.sizes().head_dim;
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::int64_t dim = static_cast<std::int64_t>(i) % head_dim;
     const auto wanted = static_cast<double>(expected[i]);
     double allowed = 0.0;
@@ -79,7 +79,7 @@ inline testing::AssertionResult holds_rotation(const PlacedTensor& out, const Wr
       const auto partner = static_cast<double>(expected[static_cast<std::size_t>(other)]);
       allowed = tolerance(dtype, wanted, std::sqrt(wanted * wanted + partner * partner), units);
     }
-    const double got = out.memory().get(places[i]);
+    const double got = out.memory().get(indices[i]);
     const auto off = static_cast<double>(std::fabs(static_cast<long double>(got) - expected[i]));
     if (!(off <= allowed)) {
       return testing::AssertionFailure() << "element " << i << " is " << got << ", expected "
@@ -89,14 +89,14 @@ inline testing::AssertionResult holds_rotation(const PlacedTensor& out, const Wr
   return testing::AssertionSuccess();
 }
 
-/// Whether the memory of `out` is `before` but for its rotary slices, or for the whole view.
+/// Whether the memory of `out` equals `before` except for its rotary slices, or for the whole view.
 inline testing::AssertionResult kept_the_rest(const PlacedTensor& out, const WrittenSlice& slice,
                                               const reference::Elements& before, bool whole_heads) {
   reference::Elements wanted = before;
-  const auto places = out.places();
+  const auto indices = out.indices();
   const std::int64_t head_dim = out.sizes().head_dim;
   std::int64_t dim = 0;
-  for (const std::size_t place : places) {
+  for (const std::size_t place : indices) {
     if (whole_heads || slice.holds(dim)) wanted.copy(place, out.memory());
     if (++dim == head_dim) dim = 0;
   }

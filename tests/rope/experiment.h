@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The big table: dtype x layout x pairing x output pairing x direction x in place or not x slice x
-// kind of positions x axes. Each case is an experiment that engines repeat: the first one is held
-// to the reference, the others to the bits of the first.
+// The rotation table: dtype x layout x pairing x output pairing x direction x in place or not x
+// slice x kind of positions x axes. Each case runs on several engines: the first is compared with
+// the reference, the others with the bits of the first.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@
 
 namespace rotary {
 
-/// What the engines after the first are held to.
+/// How the engines after the first must agree with it.
 enum class Match : std::uint8_t {
   kBits,
-  kBitsUnlessGrowing,  // another exp: where frequencies grow, the reference
+  kBitsUnlessGrowing,  // with growth (another exp): compared with the reference
 };
 
-/// A case with its memory, to be run on one engine after the other.
+/// A case with its memory, run on one engine after the other.
 class Experiment {
  public:
   explicit Experiment(const Case& c)
@@ -50,7 +50,7 @@ class Experiment {
   PlacedTensor* in() { return in_ ? &*in_ : nullptr; }
   Positions positions() const { return positions_.positions(); }
 
-  /// The call, on views of these tensors wherever they are; `in` null: in place.
+  /// The call, on views of these tensors on any device; `in` null: in place.
   void apply(const TensorView* in, const TensorView& out, const Positions& positions) const {
     using reference::Map;
     if (in == nullptr) {
@@ -63,7 +63,7 @@ class Experiment {
     return rope_.adjoint(*in, out, positions);
   }
 
-  /// engine(*this) calls apply() and leaves in in() and out() what became of them.
+  /// engine(*this) calls apply() and leaves the results in in() and out().
   template <typename Engine>
   testing::AssertionResult run(const Engine& engine, Match match = Match::kBits) {
     out_.restore(before_);
@@ -119,7 +119,7 @@ class Experiment {
   std::optional<PlacedTensor> in_;  // out of place
   reference::Elements before_;
   std::optional<reference::Elements> in_before_;
-  std::optional<reference::Elements> first_;  // what the first engine made of `out_`
+  std::optional<reference::Elements> first_;  // `out_` of the first engine
 };
 
 /// The CPU engine, on the target in use.
@@ -154,8 +154,8 @@ class CaseTable {
   }
 
  private:
-  /// Batch, tokens, heads; every case takes the next of each list, and the lengths of the lists, 7,
-  /// 23 and 5, share no divisor with the other counts.
+  /// Batch, tokens, heads. Every case takes the next entry of each list; their lengths, 7, 23 and
+  /// 5, are coprime to the other counts.
   static constexpr std::array<Sizes, 7> kSizes = {{{2, 5, 3, 0},
                                                    {1, 1, 1, 0},
                                                    {3, 2, 1, 0},
@@ -163,8 +163,8 @@ class CaseTable {
                                                    {1, 7, 2, 0},
                                                    {0, 4, 2, 0},
                                                    {2, 3, 0, 0}}};
-  /// Less than a vector, whole vectors of every width, one more and one less; 300 is beyond what
-  /// calls have room for on the stack.
+  /// Less than a vector, whole vectors of every width, one more and one less; 300 exceeds the stack
+  /// buffers of a call.
   static constexpr std::array<std::int64_t, 23> kPairs = {
       12, 1, 33, 3, 16, 4, 17, 5, 64, 2, 15, 6, 80, 31, 3, 8, 32, 16, 7, 12, 9, 4, 300};
   static constexpr std::int64_t kMisalignments = 5;

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rope::gradient as a call: the same bits however it is asked for and on whatever threads, nothing
-// that was not asked for, and what it refuses.
+// Calls of Rope::gradient: the same bits for every form of the call and any threads, no unwanted
+// output, and rejected calls.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 
 #include "rope/placed_tensor.h"
 #include "rope/pools.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -47,7 +47,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Tensors to take the gradients of, again and again.
+/// Tensors for repeated calls.
 class Tensors {
  public:
   Tensors(const Sizes& sizes, DType dtype)
@@ -85,8 +85,7 @@ Result run(const Rope& rope, const Sizes& sizes, DType dtype, const Positions& p
   return Tensors(sizes, dtype).result(rope, positions);
 }
 
-// More tokens than one part of the work, shared by three whatever the type, and no number that they
-// divide.
+// More tokens than one block, enough for three threads with any type, and not a multiple of blocks.
 TEST(GradientCall, SameBitsOnAnyThreads) {
   const std::vector<std::int64_t> first = {5, 0, -77};
   const Rope one = make_rope().with_threads({.count = 1, .run = {}});
@@ -117,7 +116,7 @@ TEST(GradientCall, SameBitsOnAnyThreads) {
   }
 }
 
-// Whole numbers are the same in every form, and from a table.
+// Integer positions give the same bits in every form, and with a cache.
 TEST(GradientCall, SameBitsForPositionsInAnyForm) {
   constexpr Sizes kSizes{.batch = 2, .tokens = 7, .heads = 3, .head_dim = kHeadDim};
   std::vector<double> real;
@@ -155,8 +154,8 @@ TEST(GradientCall, ReferenceAngles) {
   EXPECT_NEAR(exact.scale, reference.scale, 21 * 10 * 2.3 * 1e-6);
 }
 
-// grad_in may be where grad_out was, with two pairings; and each output may be asked for alone.
-TEST(GradientCall, OnlyWhatIsAskedFor) {
+// grad_in may overwrite grad_out, also with two pairings; each output may be wanted alone.
+TEST(GradientCall, WritesOnlyWhatIsWanted) {
   constexpr Sizes kSizes{.batch = 2, .tokens = 70, .heads = 3, .head_dim = kHeadDim};
   const Rope rope = make_rope();
   for (const DType dtype : kTypes) {
@@ -200,8 +199,8 @@ TEST(GradientCall, OnlyWhatIsAskedFor) {
   }
 }
 
-// Sums over nothing are written, too.
-TEST(GradientCall, OfNothingIsZero) {
+// Empty sums are written, too.
+TEST(GradientCall, EmptyTensorsGiveZero) {
   const Rope rope = make_rope();
   std::vector<double> frequencies(10, 7.0);
   double scale = 7.0;
@@ -213,124 +212,125 @@ TEST(GradientCall, OfNothingIsZero) {
   EXPECT_EQ(scale, 0.0);
 }
 
-// ---- What is refused ---------------------------------------------------------------------------
+// ---- Rejected calls ----------------------------------------------------------------------------
 
-class BadGradient : public BadCall {
+class GradientRejects : public RopeRejects {
  protected:
-  void refused(const GradientOperand& operand, const std::string& rule,
+  void rejects(const GradientOperand& operand, const std::string& rule,
                const Positions& positions = Positions::range(),
                const ParameterGradients& parameters = {}) {
-    expect_refused([&] { rope().gradient(std::span(&operand, 1), positions, parameters); },
-                   "gradient", rule);
+    expect_rejected([&] { rope().gradient(std::span(&operand, 1), positions, parameters); },
+                    "gradient", rule);
   }
   GradientOperand good() { return {x(), x(), y()}; }
 };
 
-TEST_F(BadGradient, Tensors) {
+TEST_F(GradientRejects, InvalidTensors) {
   TensorView wrong = y();
   wrong.shape[1] = 1;
-  refused({x(), wrong, {}}, "shape");
-  refused({x(), x(), wrong}, "shape");
+  rejects({x(), wrong, {}}, "shape");
+  rejects({x(), x(), wrong}, "shape");
   wrong = y();
   wrong.dtype = DType::kFloat16;
-  refused({x(), wrong, {}}, "type");
-  refused({x(), x(), wrong}, "type");
+  rejects({x(), wrong, {}}, "type");
+  rejects({x(), x(), wrong}, "type");
   wrong = y();
   wrong.strides[0] = 0;
-  refused({x(), x(), wrong}, "must not share memory");
+  rejects({x(), x(), wrong}, "must not share memory");
   wrong.strides[0] = 8;
   wrong.shape[2] = 3;
-  refused({wrong, wrong, {}}, "the last size must be head_dim 4");
+  rejects({wrong, wrong, {}}, "the last size must be head_dim 4");
   wrong = x();
   wrong.data = static_cast<float*>(wrong.data) + 1;
-  refused({y(), x(), wrong}, "share");
-  // The input is read after the gradient of it is written.
-  refused({x(), y(), x()}, "share");
+  rejects({y(), x(), wrong}, "share");
+  // The input is read after grad_in is written.
+  rejects({x(), y(), x()}, "share");
   const std::vector<GradientOperand> twice = {good(), good()};
-  expect_refused([&] { rope().gradient(twice, Positions::range()); }, "gradient", "share");
+  expect_rejected([&] { rope().gradient(twice, Positions::range()); }, "gradient", "share");
   const std::vector<GradientOperand> many(kMaxOperands + 1, {x(), x(), {}});
-  expect_refused([&] { rope().gradient(many, Positions::range()); }, "gradient", "1 to 16 tensors");
-  expect_refused([&] { rope().gradient({}, Positions::range()); }, "gradient", "1 to 16 tensors");
+  expect_rejected([&] { rope().gradient(many, Positions::range()); }, "gradient",
+                  "1 to 16 tensors");
+  expect_rejected([&] { rope().gradient({}, Positions::range()); }, "gradient", "1 to 16 tensors");
 }
 
-TEST_F(BadGradient, Positions) {
+TEST_F(GradientRejects, InvalidPositions) {
   const std::vector<std::int64_t> two = {1, 2};
-  refused(good(), "3 tokens", Positions::ids(two));
+  rejects(good(), "3 tokens", Positions::ids(two));
   const std::vector<float> not_finite = {0.0f, static_cast<float>(kNan), 1.0f};
-  refused(good(), "positions must be finite", Positions::ids(not_finite));
+  rejects(good(), "positions must be finite", Positions::ids(not_finite));
 
-  // What is refused is refused before the gradients of parameters are written.
+  // Rejected before the gradients of parameters are written.
   double scale = 0.5;
   const auto ids = ConstTensorView::contiguous(y().data, DType::kFloat32, {3});
-  refused(good(), "must not share memory with the positions", Positions::ids(ids),
+  rejects(good(), "must not share memory with the positions", Positions::ids(ids),
           {.frequencies = {}, .positions = {}, .scale = &scale});
   EXPECT_EQ(scale, 0.5);
 }
 
-TEST_F(BadGradient, Places) {
+TEST_F(GradientRejects, Float8AndMixedDevices) {
   TensorView narrow = x();
   narrow.dtype = DType::kFloat8E4M3;
-  refused({narrow, narrow, {}}, "16 bits or more");
+  rejects({narrow, narrow, {}}, "16 bits or more");
   if (has_cuda()) {
     TensorView there = x();
     there.device = {DeviceType::kCuda, 0};
     const std::vector<GradientOperand> apart = {{x(), x(), {}}, {there, there, {}}};
-    expect_refused([&] { rope().gradient(apart, Positions::range()); }, "gradient",
-                   "on the same device");
+    expect_rejected([&] { rope().gradient(apart, Positions::range()); }, "gradient",
+                    "on the same device");
     double scale = 0.5;
-    refused({there, there, {}}, "parameters.workspace must have", Positions::range(),
+    rejects({there, there, {}}, "parameters.workspace must have", Positions::range(),
             {.frequencies = {}, .positions = {}, .scale = &scale});
   }
-  // Sizes that no memory holds are told as such, and nothing overflows.
+  // Impossible sizes saturate instead of overflowing.
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   const std::size_t wanted = rope().gradient_workspace(kHuge, kHuge);
   EXPECT_EQ(wanted, has_cuda() ? std::numeric_limits<std::size_t>::max() : 0);
   EXPECT_EQ(rope().gradient_workspace(-1, 5), 0u);
 }
 
-TEST_F(BadGradient, Parameters) {
+TEST_F(GradientRejects, InvalidParameterGradients) {
   std::vector<double> memory(8, 0.5);
   const auto frequencies = [&](std::size_t count) {
     return ParameterGradients{
         .frequencies = std::span(memory).first(count), .positions = {}, .scale = nullptr};
   };
-  refused(good(), "frequencies", Positions::range(), frequencies(1));
-  refused(good(), "frequencies", Positions::range(), frequencies(3));
+  rejects(good(), "frequencies", Positions::range(), frequencies(1));
+  rejects(good(), "frequencies", Positions::range(), frequencies(3));
   const auto positions = [&](std::initializer_list<std::int64_t> shape,
                              DType dtype = DType::kFloat64) {
     return ParameterGradients{.frequencies = {},
                               .positions = TensorView::contiguous(memory.data(), dtype, shape),
                               .scale = nullptr};
   };
-  refused(good(), "positions", Positions::range(), positions({1, 2}));
-  refused(good(), "positions", Positions::range(), positions({2, 3}));
-  refused(good(), "positions", Positions::range(), positions({1, 2, 3}));
-  refused(good(), "float64", Positions::range(), positions({1, 3}, DType::kFloat32));
+  rejects(good(), "positions", Positions::range(), positions({1, 2}));
+  rejects(good(), "positions", Positions::range(), positions({2, 3}));
+  rejects(good(), "positions", Positions::range(), positions({1, 2, 3}));
+  rejects(good(), "float64", Positions::range(), positions({1, 3}, DType::kFloat32));
   ParameterGradients repeated = positions({1, 3});
   repeated.positions.strides[1] = 0;
-  refused(good(), "share", Positions::range(), repeated);
+  rejects(good(), "share", Positions::range(), repeated);
   ParameterGradients elsewhere = positions({1, 3});
   elsewhere.positions.device = {DeviceType::kCuda, 0};
-  refused(good(), "device of the tensors", Positions::range(), elsewhere);
+  rejects(good(), "device of the tensors", Positions::range(), elsewhere);
   EXPECT_EQ(memory, std::vector<double>(8, 0.5));
 }
 
-// What is written is written once: not as a frequency and as a position, too.
-TEST_F(BadGradient, ParametersThatMeet) {
+// Gradients of parameters must not overlap each other ...
+TEST_F(GradientRejects, OverlappingParameterGradients) {
   std::vector<double> memory(8, 0.5);
   const auto view = TensorView::contiguous(memory.data(), DType::kFloat64, {1, 3});
   const std::span<double> all(memory);
-  refused(good(), "share", Positions::range(),
+  rejects(good(), "share", Positions::range(),
           {.frequencies = all.subspan(2, 2), .positions = view, .scale = nullptr});
-  refused(good(), "share", Positions::range(),
+  rejects(good(), "share", Positions::range(),
           {.frequencies = all.subspan(2, 2), .positions = {}, .scale = &memory[3]});
-  refused(good(), "share", Positions::range(),
+  rejects(good(), "share", Positions::range(),
           {.frequencies = {}, .positions = view, .scale = &memory[0]});
   EXPECT_EQ(memory, std::vector<double>(8, 0.5));
 }
 
-// Nor as the gradient of a tensor.
-TEST_F(BadGradient, ParametersInTensors) {
+// ... nor tensors.
+TEST_F(GradientRejects, ParameterGradientsOverlappingTensors) {
   std::vector<double> x(24, 0.5);
   std::vector<double> out(24, -7.0);
   const auto view = [](std::vector<double>& memory) {
@@ -338,13 +338,13 @@ TEST_F(BadGradient, ParametersInTensors) {
   };
   const GradientOperand operand{view(x), view(x), view(out)};
   const std::span<double> end(out.data() + 22, 2);
-  refused(operand, "share", Positions::range(),
+  rejects(operand, "share", Positions::range(),
           {.frequencies = end, .positions = {}, .scale = nullptr});
-  refused(operand, "share", Positions::range(),
+  rejects(operand, "share", Positions::range(),
           {.frequencies = {},
            .positions = TensorView::contiguous(out.data(), DType::kFloat64, {1, 3}),
            .scale = nullptr});
-  refused(operand, "share", Positions::range(),
+  rejects(operand, "share", Positions::range(),
           {.frequencies = {}, .positions = {}, .scale = &x[5]});
   EXPECT_EQ(out, std::vector<double>(24, -7.0));
 }

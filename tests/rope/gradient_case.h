@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the gradients of every engine are tested on: recipes with real positions, tensors of several
-// heads and types, the sums of the formula, and how near they must be met.
+// Test cases of gradients for every engine: recipes with real positions, tensors of several heads
+// and types, the sums of the formula, and tolerances.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline constexpr std::int64_t kPairs = 6;
 
 inline Sizes sizes(std::int64_t heads) { return {kBatch, kTokens, heads, kHeadDim}; }
 
-/// Frequencies and where their tokens stand: real positions [axes or 1, batch or 1, tokens].
+/// Frequencies and real positions [axes or 1, batch or 1, tokens].
 struct Setting {
   std::string name;
   Frequencies f;

@@ -31,7 +31,7 @@ constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, 
 
 Result run(const Rope& rope, const Setting& s, const std::vector<GradientOperand>& operands) {
   Result result{std::vector<double>(s.f.values.size(), -1.0), {}, -1.0};
-  // The gradient of the positions goes to every second element, from the last to the first.
+  // Strides of the gradient of positions: every second element, backwards.
   std::vector<double> memory(2 * s.positions.size(), -1.0);
   TensorView view{memory.data() + memory.size() - 1,
                   DType::kFloat64,
@@ -81,7 +81,7 @@ double loss(const Setting& s, const Tensors& tensors) {
   return static_cast<double>(sum);
 }
 
-/// The slope of the loss along one number, by the central difference of fourth order. Its error is
+/// The derivative of the loss by one number, by a central difference of fourth order. Its error is
 /// h^4 / 30 times the fifth derivative, 12^5 at positions below 12, and that of rounding 1e-15 / h.
 double slope(Setting s, const Tensors& tensors, const std::function<double&(Setting&)>& number) {
   constexpr double kStep = 0x1p-13;
@@ -143,7 +143,7 @@ TEST(Gradient, OfTheTensorIsTheTranspose) {
                   static_cast<long double>(allowed) *
                       (length(y) * length(g) + length(x) * length(grad_in)))
             << s.name << ' ' << name_of(dtype);
-        // It is the adjoint itself, to the bit.
+        // It equals the adjoint, bit for bit.
         const PlacedTensor adjoint(Layout::kBackwards, dtype, tensors.in[i]->sizes(), 0);
         rope.adjoint(tensors.grad[i]->view(), adjoint.view(), s.view());
         EXPECT_EQ(tensors.out[i]->bits(), adjoint.bits()) << s.name << ' ' << name_of(dtype);

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The same rotation has the same bits however it is asked for: in one call or in many, from any
-// memory, with positions in any form, from any thread.
+// A rotation has the same bits in one call or many, with any layout, with positions in any form,
+// from any thread.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ class IdenticalTest : public testing::TestWithParam<Param> {
   static PlacedTensor input(Layout layout = Layout::kContiguous) {
     return {layout, dtype(), kSizes, kSeed};
   }
-  /// What every other way must equal: one call, in place, contiguous, a range.
+  /// The expected bits: one call, in place, contiguous, a range.
   static Bits expected(const Rope& rope) {
     const PlacedTensor x = input();
     rope.rotate(x.view(), Positions::range(kFirst));
@@ -142,8 +142,8 @@ TEST_P(IdenticalTest, PositionsInAnyForm) {
   EXPECT_EQ(rotated(rope, Positions::ids(int64).on_all_axes()), wanted);
 }
 
-// Tokens that stand at one place: of the whole call, of a batch row, of a packed sequence.
-TEST_P(IdenticalTest, TokensAtOnePlace) {
+// Tokens at one position: of the whole call, of a batch row, of a packed sequence.
+TEST_P(IdenticalTest, TokensAtOnePosition) {
   const Rope rope = make_rope();
   const std::vector<std::int64_t> repeated(kSizes.tokens, kFirst);
   EXPECT_EQ(rotated(rope, Positions::at(kFirst)), rotated(rope, Positions::ids(repeated)));
@@ -161,7 +161,7 @@ TEST_P(IdenticalTest, TokensAtOnePlace) {
             rotated(rope, Positions::ids(by_token)));
 }
 
-// Packed sequences are rotated as each would be alone.
+// Packed sequences are rotated as in separate calls.
 TEST_P(IdenticalTest, PackedSequencesOneByOne) {
   const Rope rope = make_rope();
   const std::vector<std::int64_t> boundaries = {0, 1, 4, kSizes.tokens};
@@ -173,7 +173,7 @@ TEST_P(IdenticalTest, PackedSequencesOneByOne) {
   EXPECT_EQ(rotated(rope, Positions::packed(boundaries)), x.bits());
 }
 
-// A text token in M-RoPE stands at the same place on every axis, and turns as in one dimension.
+// A text token of M-RoPE, with the same position on every axis, is rotated as with one axis.
 TEST_P(IdenticalTest, EqualAxesAreOneAxis) {
   const Bits wanted = expected(make_rope());
   std::vector<std::int64_t> ids;
@@ -208,14 +208,14 @@ TEST_P(IdenticalTest, UnrotateAndAdjointToo) {
   }
 }
 
-// One Rope, four threads, each with copies of it: no state is written.
+// One Rope in four threads, each with copies of it: there is no mutable state.
 TEST_P(IdenticalTest, FromFourThreads) {
   const Rope rope = make_rope();
   const Bits wanted = expected(rope);
   const DType type = dtype();
   constexpr int kThreads = 4;
   constexpr int kRounds = 25;
-  // A thread's failures are counted: assertions belong to the main one.
+  // Threads count failures; the main thread asserts.
   std::vector<int> wrong(kThreads, 0);
   std::vector<std::thread> threads;
   threads.reserve(kThreads);

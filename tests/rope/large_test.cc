@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors larger than caches are turned in another order and written past the caches: the bits are
-// those of one token after the other.
+// Tensors larger than the caches are rotated in another order and written with streaming stores:
+// the bits are those of one call per token.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class Buffer {
   std::unique_ptr<std::byte[], Free> memory_;
 };
 
-/// [batch, tokens, heads, head_dim] in one piece.
+/// [batch, tokens, heads, head_dim], contiguous.
 struct Shape {
   std::int64_t batch;
   std::int64_t tokens;
@@ -83,7 +83,7 @@ Rope make_rope(std::int64_t rotary_dim, const HeadLayout& layout) {
               layout, {.threads = {.count = 1, .run = {}}});
 }
 
-/// One small call a token, in place.
+/// One small call per token, in place.
 void token_by_token(const Rope& rope, const TensorView& x) {
   TensorView token = x;
   token.shape[0] = token.shape[1] = 1;
@@ -96,8 +96,8 @@ void token_by_token(const Rope& rope, const TensorView& x) {
   }
 }
 
-// Beyond what is taken to be in the caches near a core (plan.cc); heads of every number of vectors,
-// and odd and even numbers of heads.
+// Larger than the caches of a core (plan.cc); heads of every number of vectors, and odd and even
+// numbers of heads.
 TEST(Large, InPlace) {
   for (const DType dtype : kTypes) {
     for (const Pairing pairing : kPairings) {
@@ -124,7 +124,7 @@ TEST(Large, InPlace) {
   }
 }
 
-// Beyond eight megabytes, out of place: aligned, and just not.
+// More than 8 MB, out of place: aligned and misaligned.
 TEST(Large, OutOfPlace) {
   for (const DType dtype : kTypes) {
     const std::size_t size = size_of(dtype);
@@ -158,7 +158,7 @@ TEST(Large, OutOfPlace) {
   }
 }
 
-/// [batch, tokens, heads, head_dim] with room for `gap` elements after each token.
+/// [batch, tokens, heads, head_dim] with a gap of `gap` elements after each token.
 TensorView spaced(const Buffer& buffer, DType dtype, const Shape& s, std::int64_t gap) {
   TensorView x = view(buffer, dtype, s);
   x.strides[1] += gap;
@@ -166,7 +166,7 @@ TensorView spaced(const Buffer& buffer, DType dtype, const Shape& s, std::int64_
   return x;
 }
 
-/// The same bytes as `from`, wherever tokens begin; what lies between them stays.
+/// Copies the tokens of `from`; keeps the gaps between them.
 void copy_tokens(const TensorView& from, const TensorView& to) {
   const auto size = static_cast<std::int64_t>(size_of(from.dtype));
   const auto at = [size](const TensorView& x, std::int64_t b, std::int64_t t) {
@@ -180,7 +180,7 @@ void copy_tokens(const TensorView& from, const TensorView& to) {
   }
 }
 
-/// x turned out of place into memory of which every byte is known before.
+/// x rotated out of place into memory with known content.
 void expect_spaced(DType dtype, Pairing pairing, const Shape& s, std::int64_t rotary_dim,
                    std::int64_t gap, std::size_t past) {
   const Rope rope = make_rope(rotary_dim, {.head_dim = s.head_dim, .pairing = pairing});
@@ -188,7 +188,7 @@ void expect_spaced(DType dtype, Pairing pairing, const Shape& s, std::int64_t ro
       static_cast<std::size_t>(s.count() + gap * s.batch * s.tokens + 64) * size_of(dtype);
   const auto cleared = [bytes](Buffer& buffer) { std::memset(buffer.data(), 0x5a, bytes); };
   const Buffer x = input(dtype, s);
-  // The input begins somewhere else in its line than the result.
+  // Input and output have different offsets in their cache lines.
   Buffer moved(static_cast<std::size_t>(s.count()) * size_of(dtype), 3 * size_of(dtype));
   moved.fill(x);
   // Everything, with a margin of `past` bytes in front.
@@ -228,8 +228,8 @@ void expect_anywhere(DType dtype, std::initializer_list<Anywhere> cases) {
   }
 }
 
-// Results that begin anywhere in a line, tokens that follow each other and tokens that do not,
-// short ones and ones of several kilobytes: all is written, and nothing beside it.
+// Outputs at any offset in a cache line, tokens with and without gaps, of a few bytes to several
+// kilobytes: all of them are written, and nothing else.
 TEST(Large, OutOfPlaceAnywhere) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     expect_anywhere(dtype, {{12, 64, 64, 8, 16},
@@ -242,7 +242,7 @@ TEST(Large, OutOfPlaceAnywhere) {
   }
 }
 
-// Heads of whole vectors, which go from registers past the caches wherever that can be.
+// Heads of whole vectors, which use streaming stores wherever possible.
 TEST(Large, OutOfPlaceAnywhereInWholeVectors) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     expect_anywhere(dtype, {{40, 128, 128, 0, 16}, {8, 64, 64, 0, 4}, {12, 64, 64, 9, 60}});

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Which views share memory, against lists of all their addresses.
+// Overlap of views, against lists of all their addresses.
 
 #include "rope/memory.h"
 
@@ -50,7 +50,7 @@ bool really_overlap(const ConstTensorView& a, const ConstTensorView& b) {
   });
 }
 
-/// Views as nobody would make them, close together.
+/// Random, unusual views close together.
 class RandomViews {
  public:
   ConstTensorView next() {
@@ -58,7 +58,7 @@ class RandomViews {
     ConstTensorView v;
     v.dtype = kTypes[random_() % 3];
     v.rank = 4;
-    // An address to count with; nothing is read there.
+    // An address for arithmetic only; nothing is read there.
     v.data = reinterpret_cast<const void*>(std::intptr_t{4096} +
                                            8 * static_cast<std::intptr_t>(random_() % 12));
     std::int64_t stride = 1;
@@ -109,7 +109,7 @@ TEST(Memory, SharedElementsAreNeverMissed) {
   EXPECT_GT(shared, 1000);
 }
 
-// Strides that leave 64 bits when they are multiplied.
+// Strides whose products overflow 64 bits.
 TEST(Memory, FitsMemory) {
   ConstTensorView v{nullptr, DType::kFloat64, 2, {2, 2}, {4, 1}, {}};
   EXPECT_TRUE(fits_memory(v));

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The same on every engine that the machine can run, the emulated ones among them.
+// Runs a test on every SIMD target of the machine, the emulated one included.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace rotary {
 
-/// Calls call(name) for each, best first, having made sure that it is the one that runs.
+/// Calls call(name) for each target, best first, with that target in use.
 template <typename Call>
 void on_every_target(const Call& call) {
   for (const std::string_view name : cpu_targets()) {
@@ -21,7 +21,7 @@ void on_every_target(const Call& call) {
     use_cpu_target(name);
     EXPECT_EQ(cpu_target(), name);
     call(name);
-    // A call that changed the target would have tested another one than its name says.
+    // A call that changed the target would have tested another one.
     EXPECT_EQ(cpu_target(), name);
     if (testing::Test::HasFatalFailure()) break;
   }

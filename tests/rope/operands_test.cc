@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Several tensors in one call: the bits of as many calls, from any memory; and what is refused.
+// Several tensors in one call give the bits of as many calls, for any layout; rejected calls.
 
 #include "rotary/operands.h"
 
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "rope/placed_tensor.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -43,7 +43,7 @@ Rope make_rope(Pairing output = Pairing::kHalf) {
 }
 Positions positions() { return Positions::range(131069); }
 
-/// The maps that take several tensors, one after the other.
+/// The functions that take several tensors.
 struct Call {
   std::string name;
   std::function<void(const Rope&, const Operands&)> run;
@@ -58,7 +58,7 @@ std::vector<Call> calls() {
            }}};
 }
 
-/// What one tensor becomes alone, contiguous and in place.
+/// One tensor rotated alone, contiguous and in place.
 std::vector<std::uint64_t> alone(const Call& call, const PlacedTensor& x) {
   PlacedTensor copy(Layout::kContiguous, x.view().dtype, x.sizes(), 0);
   copy.assign(x);
@@ -85,7 +85,7 @@ TEST(Operands, DifferentHeads) {
   }
 }
 
-// Types and places may differ in one call: one tensor in place, the next not.
+// Types may differ in one call, and one tensor may be in place and the next not.
 TEST(Operands, DifferentTypesInPlaceAndNot) {
   for (const Call& call : calls()) {
     const PlacedTensor a(Layout::kContiguous, DType::kFloat32, sizes(3), 1);
@@ -110,7 +110,7 @@ TEST(Operands, DifferentTypesInPlaceAndNot) {
   }
 }
 
-// A span of operands, one operand, and as many as there may be.
+// A span of operands, one operand, and the maximum number.
 TEST(Operands, ListsOfAnyLength) {
   const Rope rope = make_rope();
   const Call call = calls()[0];
@@ -135,7 +135,7 @@ TEST(Operands, ListsOfAnyLength) {
   EXPECT_EQ(x.bits(), x_alone);
 }
 
-TEST(Operands, NothingToDo) {
+TEST(Operands, EmptyLists) {
   for (const Call& call : calls()) {
     EXPECT_NO_THROW(call.run(make_rope(), std::span<const Operand>())) << call.name;
   }
@@ -143,7 +143,7 @@ TEST(Operands, NothingToDo) {
 
 // ---- Packed query-key-value memory -------------------------------------------------------------
 
-/// q, k and v in one buffer: sizes of the whole, and where each part begins and how it steps.
+/// q, k and v in one buffer: its size, and the offset and strides of each part.
 struct Packed {
   std::string name;
   std::int64_t elements;
@@ -172,7 +172,7 @@ std::vector<Packed> packed_layouts() {
   };
 }
 
-/// The buffer of a layout with numbers in it, and its parts.
+/// The buffer of a layout, filled, and its parts.
 class PackedBuffer {
  public:
   PackedBuffer(Packed packed, DType dtype)
@@ -197,7 +197,7 @@ class PackedBuffer {
   reference::Elements memory_;
 };
 
-// q and k turn where they lie; v keeps its bits.
+// q and k are rotated in place; v keeps its bits.
 TEST(PackedQkv, InPlace) {
   for (const Call& call : calls()) {
     for (const Packed& packed : packed_layouts()) {
@@ -208,7 +208,7 @@ TEST(PackedQkv, InPlace) {
         for (const int part : {0, 1}) call.run(make_rope(), apart.view(part));
         EXPECT_TRUE(together.memory() == apart.memory()) << call.name << ' ' << packed.name;
 
-        // Each of them as it would be in memory of its own.
+        // Each as in memory of its own.
         PackedBuffer before(packed, dtype);
         for (const int part : {0, 1, 2}) {
           const PlacedTensor got(Layout::kContiguous, dtype, sizes(together.heads(part)), 1);
@@ -225,7 +225,7 @@ TEST(PackedQkv, InPlace) {
   }
 }
 
-// From the packed memory into tensors of their own, and into parts of it that nothing reads.
+// From the packed buffer into separate tensors, and into parts of it that are not read.
 TEST(PackedQkv, OutOfPlace) {
   const Rope rope = make_rope();
   for (const Packed& packed : packed_layouts()) {
@@ -246,9 +246,9 @@ TEST(PackedQkv, OutOfPlace) {
   }
 }
 
-// ---- What is refused ---------------------------------------------------------------------------
+// ---- Rejected calls ----------------------------------------------------------------------------
 
-class BadOperands : public testing::Test {
+class OperandsReject : public testing::Test {
  protected:
   static constexpr std::int64_t kHeads = 2;
 
@@ -262,13 +262,13 @@ class BadOperands : public testing::Test {
   }
   static constexpr std::int64_t kCount = kBatch * kTokens * kHeads * kHeadDim;
 
-  static void refused(std::span<const Operand> list, const std::string& rule) {
+  static void rejects(std::span<const Operand> list, const std::string& rule) {
     for (const Call& call : calls()) {
-      expect_refused([&] { call.run(make_rope(), list); }, call.name, rule);
+      expect_rejected([&] { call.run(make_rope(), list); }, call.name, rule);
     }
   }
-  static void refused(std::initializer_list<Operand> list, const std::string& rule) {
-    refused(std::span<const Operand>(list.begin(), list.size()), rule);
+  static void rejects(std::initializer_list<Operand> list, const std::string& rule) {
+    rejects(std::span<const Operand>(list.begin(), list.size()), rule);
   }
 
  private:
@@ -276,33 +276,35 @@ class BadOperands : public testing::Test {
   std::vector<float> memory_ = std::vector<float>(kSize, 0.5f);
 };
 
-TEST_F(BadOperands, OutputsThatMeet) {
+TEST_F(OperandsReject, OverlappingOutputs) {
   constexpr const char* kRule = "share";
-  refused({at(0), at(0)}, kRule);
-  refused({at(0), at(kCount - 1)}, kRule);
-  refused({at(0), at(kCount), at(kCount / 2)}, kRule);
-  refused({{at(0), at(kCount)}, {at(2 * kCount), at(kCount)}}, kRule);
-  // One in place, one into it.
-  refused({at(0), {at(kCount), at(0)}}, kRule);
-  // Heads that two views have in common: q is all of them, k the last.
+  rejects({at(0), at(0)}, kRule);
+  rejects({at(0), at(kCount - 1)}, kRule);
+  rejects({at(0), at(kCount), at(kCount / 2)}, kRule);
+  rejects({{at(0), at(kCount)}, {at(2 * kCount), at(kCount)}}, kRule);
+  // One in place, one written into it.
+  rejects({at(0), {at(kCount), at(0)}}, kRule);
+  // Views that share a head: q has all heads, k the last.
   TensorView last = at(0);
   last.shape[2] = 1;
   last.data = static_cast<float*>(last.data) + kHeadDim;
-  refused({at(0), last}, kRule);
+  rejects({at(0), last}, kRule);
 }
 
-TEST_F(BadOperands, OutputOverAnotherInput) {
+TEST_F(OperandsReject, OutputOverlappingAnotherInput) {
   constexpr const char* kRule = "share";
-  refused({{at(0), at(kCount)}, {at(kCount), at(2 * kCount)}}, kRule);
-  refused({{at(kCount), at(2 * kCount)}, {at(0), at(kCount)}}, kRule);
+  rejects({{at(0), at(kCount)}, {at(kCount), at(2 * kCount)}}, kRule);
+  rejects({{at(kCount), at(2 * kCount)}, {at(0), at(kCount)}}, kRule);
   // A swap.
-  refused({{at(0), at(kCount)}, {at(kCount), at(0)}}, kRule);
+  rejects({{at(0), at(kCount)}, {at(kCount), at(0)}}, kRule);
   // Half of it.
-  refused({{at(0), at(kCount)}, {at(3 * kCount / 2), at(3 * kCount)}}, kRule);
+  rejects({{at(0), at(kCount)}, {at(3 * kCount / 2), at(3 * kCount)}}, kRule);
 }
 
-// An input may be read twice: only what is written must be alone.
-TEST_F(BadOperands, InputsThatMeetAreFine) {
+using OperandsAccept = OperandsReject;
+
+// Inputs may overlap; only outputs must not.
+TEST_F(OperandsAccept, OverlappingInputs) {
   std::vector<float> out(2 * kCount);
   const auto to = [&out](std::int64_t first) {
     return TensorView::contiguous(out.data() + first, DType::kFloat32,
@@ -313,30 +315,30 @@ TEST_F(BadOperands, InputsThatMeetAreFine) {
             std::vector<float>(out.begin() + kCount, out.end()));
 }
 
-TEST_F(BadOperands, DifferentBatchOrTokens) {
-  refused({at(0), at(kCount, kTokens - 1)}, "tokens");
-  refused({at(0), at(kCount, kTokens, 1)}, "batch");
-  refused({at(0), at(kCount, 0)}, "tokens");
+TEST_F(OperandsReject, DifferentBatchOrTokens) {
+  rejects({at(0), at(kCount, kTokens - 1)}, "tokens");
+  rejects({at(0), at(kCount, kTokens, 1)}, "batch");
+  rejects({at(0), at(kCount, 0)}, "tokens");
 }
 
-// What is wrong with a later tensor is found before the first is written.
-TEST_F(BadOperands, AnyOfThem) {
+// An invalid later tensor is found before the first is written.
+TEST_F(OperandsReject, InvalidLaterTensor) {
   TensorView wrong = at(kCount);
   wrong.shape[3] = kHeadDim - 1;
-  refused({at(0), wrong}, "the last size must be head_dim 40");
+  rejects({at(0), wrong}, "the last size must be head_dim 40");
   wrong = at(kCount);
   wrong.dtype = DType::kInt32;
-  refused({at(0), at(2 * kCount), wrong}, "floating-point");
+  rejects({at(0), at(2 * kCount), wrong}, "floating-point");
   wrong = at(kCount);
   wrong.strides[1] = 0;
-  refused({at(0), wrong}, "must not share memory");
-  refused({at(0), {at(kCount), at(2 * kCount, kTokens, kBatch, 1)}}, "shape");
+  rejects({at(0), wrong}, "must not share memory");
+  rejects({at(0), {at(kCount), at(2 * kCount, kTokens, kBatch, 1)}}, "shape");
 }
 
-TEST_F(BadOperands, TooMany) {
+TEST_F(OperandsReject, TooManyTensors) {
   std::vector<Operand> list;
   for (std::int64_t i = 0; i <= kMaxOperands; ++i) list.emplace_back(at(i * kHeadDim, 1, 1, 1));
-  refused(list, "at most 16");
+  rejects(list, "at most 16");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 // The fixed-point phase against MPFR, and its cosine and sine against long double.
 
-#include "rope/phase.h"
+#include "engine/phase.h"
 
 #include <gtest/gtest.h>
 
@@ -29,18 +29,18 @@ const Real& two_pi() {
 Real unsigned_real(std::uint64_t value) {
   return Real(static_cast<std::int64_t>(value >> 1)) * 2 + static_cast<int>(value & 1);
 }
-/// Turns per unit of position, in units of 2^-64.
+/// Turns per position, in units of 2^-64.
 Real units_of(Turns turns) {
   return Real(turns.whole) * Real(0x1p64) + unsigned_real(turns.fraction);
 }
-/// Distance of two phases in units of 2^-64 turns, the short way round.
+/// Distance of two phases modulo one turn, in units of 2^-64 turns.
 Real distance(std::uint64_t phase, const Real& turns) {
   const Real wrapped = (turns - floor(turns)) * Real(0x1p64);
   const Real apart = abs(unsigned_real(phase) - wrapped);
   return std::min(apart, Real(0x1p64) - apart);
 }
 
-/// Doubles of every size up to kMostRadians, both signs, with full significands.
+/// Doubles of every size up to kMaxRadians, both signs, with full significands.
 std::vector<double> radians_to_try() {
   std::vector<double> values = {0.0,
                                 -0.0,
@@ -49,12 +49,12 @@ std::vector<double> radians_to_try() {
                                 2.0 * std::numbers::pi,
                                 1e-4,
                                 1e-300,
-                                kMostRadians,
-                                std::nextafter(kMostRadians, 0.0),
+                                kMaxRadians,
+                                std::nextafter(kMaxRadians, 0.0),
                                 std::numeric_limits<double>::denorm_min(),
                                 std::numeric_limits<double>::min(),
                                 0x1.fffffffffffffp-1023};
-  // Where the result goes from 0 to 1 unit: 2^-65 turns, and its neighbours.
+  // Where the result steps from 0 to 1 unit: 2^-65 turns, and its neighbours.
   const double half_unit = std::numbers::pi * 0x1p-64;
   for (const double value : {half_unit, 3.0 * half_unit, 5.0 * half_unit}) {
     for (const double beside : {0.0, 1.0}) values.push_back(std::nextafter(value, beside));
@@ -116,7 +116,7 @@ TEST(PhaseAt, RealAndIntegerAgreeAtWholeNumbers) {
   }
 }
 
-// Beyond 64 bits a whole number counts modulo 2^64, as wrapping integers do.
+// Beyond 64 bits, integers count modulo 2^64.
 TEST(PhaseAt, WrapsBeyond64Bits) {
   for (const Turns turns : turns_to_try()) {
     EXPECT_EQ(phase_at(0x1p63, turns), (std::uint64_t{1} << 63) * turns.fraction);
@@ -193,7 +193,7 @@ TEST(CosSin, FloatIsWithinItsBound) {
   const Errors errors = sweep<float>(1 << 20);
   EXPECT_LT(errors.cos, kFloatBound);
   EXPECT_LT(errors.sin, kFloatBound);
-  // The bound is not idle.
+  // The bound is tight.
   EXPECT_GT(std::max(errors.cos, errors.sin), kFloatBound / 2);
 }
 
@@ -223,9 +223,8 @@ TEST(CosSin, QuarterTurnsAreExact) {
   expect_exact_quarters<double>();
 }
 
-// A rotation backwards undoes one forwards to the last bit: cos is even and sin odd. For float that
-// holds where nothing lies below the 32 bits that it reads; what it drops is dropped downwards, and
-// then the two may part by one rounding.
+// cos is even and sin is odd, bit for bit. For float this holds if the low 32 bits of the phase are
+// zero: it truncates them downwards, and the two may then differ by one rounding.
 TEST(CosSin, IsSymmetric) {
   std::mt19937_64 random(4);
   for (int i = 0; i < 10000; ++i) {
@@ -242,7 +241,7 @@ TEST(CosSin, IsSymmetric) {
   }
 }
 
-// The seams between quadrants, from both sides.
+// The boundaries between quadrants, from both sides.
 TEST(CosSin, IsContinuousAtEighths) {
   for (std::uint64_t eighth = 1; eighth < 8; eighth += 2) {
     const std::uint64_t at = eighth << 61;

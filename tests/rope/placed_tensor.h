@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors [batch, tokens, heads, head_dim] in memory as engines meet them, between canaries.
+// Tensors [batch, tokens, heads, head_dim] in the memory layouts of callers, between canaries.
 #pragma once
 
 #include <array>
@@ -95,26 +95,26 @@ class PlacedTensor {
   const reference::Elements& memory() const { return memory_; }
   reference::Elements snapshot() const { return memory_; }
 
-  /// Place in memory() of each element, in the order batch, token, head, dim.
-  std::vector<std::size_t> places() const {
-    std::vector<std::size_t> places(static_cast<std::size_t>(sizes_.count()));
+  /// Index in memory() of each element, in the order batch, token, head, dim.
+  std::vector<std::size_t> indices() const {
+    std::vector<std::size_t> indices(static_cast<std::size_t>(sizes_.count()));
     std::size_t n = 0;
     for (std::int64_t b = 0; b < sizes_.batch; ++b) {
       for (std::int64_t t = 0; t < sizes_.tokens; ++t) {
         for (std::int64_t h = 0; h < sizes_.heads; ++h) {
           const std::int64_t head = first_ + b * strides_[0] + t * strides_[1] + h * strides_[2];
           for (std::int64_t i = 0; i < sizes_.head_dim; ++i) {
-            places[n++] = static_cast<std::size_t>(head + i * strides_[3]);
+            indices[n++] = static_cast<std::size_t>(head + i * strides_[3]);
           }
         }
       }
     }
-    return places;
+    return indices;
   }
 
   /// The elements in that order.
   std::vector<long double> values() const {
-    const auto from = places();
+    const auto from = indices();
     std::vector<long double> values(from.size());
     for (std::size_t i = 0; i < from.size(); ++i) {
       values[i] = static_cast<long double>(memory_.get(from[i]));
@@ -122,20 +122,20 @@ class PlacedTensor {
     return values;
   }
 
-  /// Makes all memory what snapshot() returned.
+  /// Restores a snapshot().
   void restore(const reference::Elements& snapshot) { memory_ = snapshot; }
 
-  /// Writes the elements of another tensor of the same sizes, whatever its layout.
+  /// Copies the elements of another tensor of the same sizes, of any layout.
   void assign(const PlacedTensor& other) {
-    const auto from = other.places();
-    const auto to = places();
+    const auto from = other.indices();
+    const auto to = indices();
     for (std::size_t i = 0; i < to.size(); ++i) memory_.set(to[i], other.memory().get(from[i]));
   }
 
-  /// The bits of each element in the order of places().
+  /// The bits of each element in the order of indices().
   std::vector<std::uint64_t> bits() const {
     std::vector<std::uint64_t> bits;
-    for (const std::size_t place : places()) bits.push_back(memory_.bits(place));
+    for (const std::size_t index : indices()) bits.push_back(memory_.bits(index));
     return bits;
   }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Pools as callers have them: what Threads::run may be.
+// Thread pools of callers, for Threads::run.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ inline void run_on_threads(int tasks, const std::function<void(int)>& task) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// All on the calling thread.
+/// All tasks on the calling thread.
 inline void run_here(int tasks, const std::function<void(int)>& task) {
   for (int i = 0; i < tasks; ++i) task(i);
 }
@@ -33,7 +33,7 @@ struct NamedThreads {
   Threads threads;
 };
 
-/// Every way to do the work that must not change its result.
+/// Thread settings that must not change any result.
 inline std::vector<NamedThreads> all_threads() {
   std::vector<NamedThreads> list;
   for (const int count : {0, 1, 2, 3, 4, 5, 8}) {
@@ -49,7 +49,7 @@ inline std::vector<NamedThreads> all_threads() {
   return list;
 }
 
-/// A few of them, where all would take long.
+/// A few of them, for slow tests.
 inline std::vector<NamedThreads> some_threads() {
   return {{"2 of OpenMP", {.count = 2, .run = {}}},
           {"3 threads", {.count = 3, .run = run_on_threads}},

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What each kind of positions says of itself, and what a reader reads from it, in any order.
+// Properties of each kind of positions, and PositionReader in any order.
 
 #include "rotary/positions.h"
 
@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "rope/position_reader.h"
+#include "engine/position_reader.h"
 
 namespace rotary {
 namespace {
@@ -34,11 +34,11 @@ TEST(Positions, Ranges) {
   EXPECT_EQ(PositionReader(rows).at(0, 1, 3).integer, -7);
   EXPECT_EQ(PositionReader(rows).at(0, 0, 3).integer, 13);
 
-  // No rows are no rows, not any number of them.
+  // Zero rows are not "any number of rows".
   EXPECT_EQ(Positions::range(std::span(first).first(0)).batch(), 0);
 }
 
-// The rows of int32 that attention libraries pass around mean what lists of int64 mean.
+// Rows of int32, as attention libraries pass them, equal lists of int64.
 TEST(Positions, NarrowRows) {
   const std::vector<std::int32_t> narrow = {0, 2, 2, 5};
   const std::vector<std::int64_t> wide = {0, 2, 2, 5};
@@ -70,7 +70,7 @@ TEST(Positions, NarrowRows) {
   EXPECT_EQ(PositionReader(Positions::range(strided)).at(0, 1, 1).integer, 3);
 }
 
-// Nothing on a device is read: such boundaries fit any number of tokens.
+// Device memory is not read: such boundaries match any number of tokens.
 TEST(Positions, RowsOnADevice) {
   const Device gpu{DeviceType::kCuda, 0};
   int somewhere = 0;  // stands for device memory
@@ -100,7 +100,7 @@ TEST(Positions, Ids) {
   EXPECT_EQ(PositionReader(view({2, 3})).at(1, 7, 2).real, 5.0);
   EXPECT_EQ(view({1, 2, 3}).batch(), 2);
   EXPECT_EQ(PositionReader(view({1, 2, 3})).at(0, 1, 0).real, 3.0);
-  // One row serves every batch row; none serves none.
+  // One row is shared by all batch rows; zero rows match none.
   EXPECT_EQ(view({2, 1, 3}).batch(), -1);
   EXPECT_EQ(PositionReader(view({2, 1, 3})).at(1, 4, 0).real, 3.0);
   EXPECT_EQ(view({2, 0, 3}).batch(), 0);
@@ -166,7 +166,7 @@ TEST(Positions, Packed) {
   const std::vector<std::int64_t> from_first = {0, 1, 100, 101, 102, -1};
   PositionReader plain_reader(plain);
   PositionReader placed_reader(placed);
-  // Forwards, and back again: an engine may take its tokens in any order.
+  // Forwards and backwards: an engine may read tokens in any order.
   for (const std::int64_t token : {0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 5, 0, 2}) {
     const auto at = static_cast<std::size_t>(token);
     EXPECT_EQ(plain_reader.at(0, 0, token).integer, from_zero[at]) << token;

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What makes a rotary embedding one, for every recipe, pairing and number of axes. With scale s and
+// Properties of rotary embeddings for every recipe, pairing and number of axes. With scale s and
 // growth, R_m multiplies by z_m = s e^(g m) e^(i f m), hence R_m R_n = s R_(m+n); keys take the
 // frequencies of with_inverse_growth().
 
@@ -24,9 +24,9 @@ namespace {
 
 template <typename T>
 using Vector = std::vector<T>;
-using Point = std::vector<double>;  // one coordinate an axis
+using Point = std::vector<double>;  // one coordinate per axis
 
-/// Whole, fractional and negative points, with as many coordinates as the rope has axes.
+/// Integer, fractional and negative points, one coordinate per axis.
 Point point(std::int64_t axes, double first, double step) {
   Point result;
   for (std::int64_t a = 0; a < axes; ++a) result.push_back(first + step * static_cast<double>(a));
@@ -58,7 +58,7 @@ struct PropertyTest : testing::Test {
     return applied(&Rope::rotate, rope, x, at);
   }
 
-  /// Numbers between -1 and 1 that no pattern of the rotation shares.
+  /// Irregular numbers between -1 and 1.
   static Vector<T> sample(int seed) {
     Vector<T> x(24);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -110,7 +110,7 @@ std::pair<std::size_t, std::size_t> members(const Rope& rope, std::int64_t pair)
   return {i, i + static_cast<std::size_t>(rope.frequencies().pairs)};
 }
 
-/// s e^(g m): how long a vector of length 1 becomes.
+/// s e^(g m): the length of a rotated unit vector.
 double size_at(const Frequencies& f, std::int64_t pair, const Point& at) {
   double exponent = 0.0;
   for (std::size_t a = 0; !f.growth.empty() && a < at.size(); ++a) {
@@ -215,8 +215,8 @@ TYPED_TEST(PropertyTest, AdjointIsTheTranspose) {
   });
 }
 
-// The three ways in which the rotation is written: a block-diagonal matrix, a complex product, and
-// x * cos + rotate(x) * sin with cos and sin repeated for both members of a pair.
+// The three formulas of the rotation: a block-diagonal matrix, a complex product, and
+// x * cos + rotate(x) * sin with cos and sin repeated for both elements of a pair.
 TYPED_TEST(PropertyTest, EquivalentForms) {
   this->for_each_rope([](const Rope& rope, const Frequencies& f) {
     using Self = PropertyTest<TypeParam>;

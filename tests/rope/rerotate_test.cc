@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Keys that change their recipe: rerotate() multiplies once by z_to / z_from.
+// Changes of recipe: rerotate() multiplies keys once by z_to / z_from.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "reference/rotation.h"
 #include "rope/expect_rotation.h"
 #include "rope/placed_tensor.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -41,7 +41,7 @@ HeadLayout layout(Pairing pairing, Pairing output) {
           .output_pairing = output};
 }
 
-/// Two recipes between which a cache crosses.
+/// Two recipes between which cached keys change.
 struct Crossing {
   std::string name;
   Frequencies from;
@@ -152,7 +152,7 @@ TEST(Rerotate, ChangesTheRecipeOfKeys) {
   }
 }
 
-// The phases cancel before anything is rounded: to itself is nothing at all.
+// The phases cancel exactly: rerotating to the same recipe changes nothing.
 TEST(Rerotate, ToItselfKeepsTheBits) {
   for (const Crossing& c : crossings()) {
     const Rope rope(c.to, layout(Pairing::kHalf, Pairing::kHalf));
@@ -177,8 +177,8 @@ std::vector<T> applied(const Rope& from, const Rope& to, std::int64_t position) 
   return x;
 }
 
-// Far out the quotient is that of MPFR, to 1e-7 and to what two frequencies of 2^-64 turns leave.
-TEST(Rerotate, FarIsExact) {
+// At large positions the quotient is that of MPFR, to 1e-7 plus the rounding of two frequencies.
+TEST(Rerotate, ExactAtLargePositions) {
   const DynamicNtk dynamic{.factor = 8, .original_context = 4096};
   const HeadLayout whole{.head_dim = 2 * kPairs, .pairing = Pairing::kInterleaved};
   const Rope from(make(dynamic, 4096), whole);
@@ -205,7 +205,7 @@ TEST(Rerotate, FarIsExact) {
   }
 }
 
-// With the float32 angles of transformers it takes back just the angle that was applied. cos and
+// With the float32 angles of transformers it undoes exactly the angle that was applied. cos and
 // sin of either angle are rounded to float32, as vectors 0.5 sqrt(2) units, and their product is 1
 // more; the exact one errs by 0.85.
 TEST(Rerotate, ReferenceAngles) {
@@ -238,30 +238,30 @@ TEST(Rerotate, ReferenceAngles) {
   }
 }
 
-// ---- What is refused ---------------------------------------------------------------------------
+// ---- Rejected calls ----------------------------------------------------------------------------
 
-TEST_F(BadCall, Rerotate) {
-  const auto refuse = [this](const Rope& from, const Rope& to, const std::string& rule,
-                             const Positions& at = Positions::range()) {
-    expect_refused([&] { rerotate(x(), from, to, at); }, "rerotate", rule);
+TEST_F(RopeRejects, InvalidRerotation) {
+  const auto rejects = [this](const Rope& from, const Rope& to, const std::string& rule,
+                              const Positions& at = Positions::range()) {
+    expect_rejected([&] { rerotate(x(), from, to, at); }, "rerotate", rule);
   };
   constexpr auto kHalf = Pairing::kHalf;
   const Rope good(half_radians(), {.head_dim = 4, .pairing = kHalf});
-  refuse(good, Rope(half_radians(), {.head_dim = 5, .pairing = kHalf}), "head_dim");
-  refuse(Rope(half_radians(), {.head_dim = 6, .pairing = kHalf}), good, "head_dim");
-  refuse(good, Rope(half_radians(1), {.head_dim = 4, .pairing = kHalf}), "rotary");
-  refuse(Rope(half_radians(1), {.head_dim = 4, .pairing = kHalf}),
-         Rope(half_radians(1), {.head_dim = 4, .rotary_offset = 1, .pairing = kHalf}), "rotary");
-  refuse(good, Rope(half_radians(2, 2), {.head_dim = 4, .pairing = kHalf}), "axes");
+  rejects(good, Rope(half_radians(), {.head_dim = 5, .pairing = kHalf}), "head_dim");
+  rejects(Rope(half_radians(), {.head_dim = 6, .pairing = kHalf}), good, "head_dim");
+  rejects(good, Rope(half_radians(1), {.head_dim = 4, .pairing = kHalf}), "rotary");
+  rejects(Rope(half_radians(1), {.head_dim = 4, .pairing = kHalf}),
+          Rope(half_radians(1), {.head_dim = 4, .rotary_offset = 1, .pairing = kHalf}), "rotary");
+  rejects(good, Rope(half_radians(2, 2), {.head_dim = 4, .pairing = kHalf}), "axes");
   const std::vector<std::int64_t> two = {1, 2};
-  refuse(good, good, "3 tokens", Positions::ids(two));
-  refuse(good, good, "1 batch rows", Positions::range(two));
+  rejects(good, good, "3 tokens", Positions::ids(two));
+  rejects(good, good, "1 batch rows", Positions::range(two));
   const std::vector<double> not_finite = {0.0, kInf, 0.0};
-  refuse(good, good, "positions must be finite", Positions::ids(not_finite));
+  rejects(good, good, "positions must be finite", Positions::ids(not_finite));
   TensorView wrong = x();
   wrong.shape[2] = 3;
-  expect_refused([&] { rerotate(wrong, good, good, Positions::range()); }, "rerotate",
-                 "the last size must be head_dim 4");
+  expect_rejected([&] { rerotate(wrong, good, good, Positions::range()); }, "rerotate",
+                  "the last size must be head_dim 4");
 }
 
 }  // namespace

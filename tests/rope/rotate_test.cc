@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The big table of experiment.h on every target of the CPU engine, against the reference, with
-// nothing touched outside the slice and the view.
+// The table of experiment.h on every target of the CPU engine, against the reference; nothing is
+// written outside of the rotary slice and the view.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST_P(RotateTest, MatchesTheReference) {
   });
 }
 
-// The engine without vectors is always there, and is the last.
+// The emulated target is always available, and is the last.
 TEST(Targets, EndWithAnEmulatedOne) {
   const auto targets = cpu_targets();
   ASSERT_FALSE(targets.empty());

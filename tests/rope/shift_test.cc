@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Keys that move: shift() multiplies by e^(delta (growth + i f)), without scale, and brings keys
-// from the place they were rotated for to the place they are wanted at.
+// Shifts of rotated keys: shift() multiplies by e^(delta (growth + i f)), without scale, so keys of
+// position p become those of p + delta.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 #include "reference/rotation.h"
 #include "rope/expect_rotation.h"
 #include "rope/placed_tensor.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -41,7 +41,7 @@ HeadLayout layout(Pairing pairing, Pairing output) {
           .output_pairing = output};
 }
 
-/// Distances in one form, and what they mean: [batch * tokens, axes].
+/// Distances in one form, and their values: [batch * tokens, axes].
 struct Delta {
   std::string name;
   Positions positions;
@@ -108,7 +108,7 @@ std::vector<long double> values_of(const Delta& delta, std::int64_t axes) {
   return values;
 }
 
-/// The frequencies that a shift goes by.
+/// The frequencies of a shift.
 Frequencies of_distance(Frequencies f) {
   f.scale = 1.0;
   f.growth_origin = 0.0;
@@ -145,7 +145,7 @@ TEST(Shift, IsTheFactorOfTheDistance) {
           rope.shift(keys.view(), delta.positions);
           ASSERT_EQ(keys.bits(), out.bits());
           ASSERT_TRUE(kept_the_rest(keys, slice, before, false));
-          // Of the angles of transformers only the rotation itself is made.
+          // Precision::kReference affects rotations only, not shifts.
           const Rope same_distance(f, rope.layout(), {.precision = Precision::kReference});
           keys.restore(before);
           same_distance.shift(keys.view(), delta.positions);
@@ -156,10 +156,10 @@ TEST(Shift, IsTheFactorOfTheDistance) {
   }
 }
 
-// Keys rotated for p and moved by d are those of p + d. The rotation errs by k units, as a vector
-// by k sqrt(2), which the shift turns and adds its own k to; the other side errs by k: (2 + sqrt 2)
-// k. The 16-bit types round three times: 3/2 units at most, sqrt(2) longer for the one that is
-// turned.
+// Keys rotated at p and shifted by d are those of p + d. The rotation errs by k units, as a vector
+// by k sqrt(2), to which the shift adds its own k; the other side errs by k: (2 + sqrt 2) k in all.
+// The 16-bit types round three times: at most 3/2 units, sqrt(2) longer for the one that is
+// shifted.
 TEST(Shift, MovesKeys) {
   for (const auto& [scaling, axes] : {std::pair<Scaling, AxisMap>{Plain{}, OneAxis{}},
                                       {kYarn, OneAxis{}},
@@ -196,8 +196,8 @@ TEST(Shift, MovesKeys) {
   }
 }
 
-// There and back a thousand times. Each step errs by k units of the length at most; a scale applied
-// at each step would be 1.1386^2000.
+// Forwards and backwards a thousand times. Each step errs by at most k units of the length; a scale
+// at each step would grow to 1.1386^2000.
 TEST(Shift, DoesNotDrift) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
     const Frequencies f = make_frequencies(recipe(kYarn));
@@ -211,7 +211,7 @@ TEST(Shift, DoesNotDrift) {
     }
     EXPECT_TRUE(
         holds_rotation(keys, {kOffset, f.pairs, Pairing::kHalf}, before, 2000.0 * units_of(dtype)));
-    // A thousand steps of one are a step of a thousand.
+    // A thousand shifts by one equal a shift by a thousand.
     const PlacedTensor step(Layout::kContiguous, dtype, kSizes, 4);
     const PlacedTensor walk(Layout::kContiguous, dtype, kSizes, 4);
     rope.shift(step.view(), Positions::at(1000));
@@ -221,7 +221,7 @@ TEST(Shift, DoesNotDrift) {
   }
 }
 
-// By zero nothing turns, whatever the scale and the origin of growth.
+// A shift by zero changes nothing, for any scale and growth origin.
 TEST(Shift, ByZeroKeepsTheBits) {
   for (const Scaling& scaling : {Scaling(kYarn), Scaling(Xpos{.origin = 100.0})}) {
     const Rope rope(make_frequencies(recipe(scaling)), layout(Pairing::kHalf, Pairing::kHalf));
@@ -234,8 +234,8 @@ TEST(Shift, ByZeroKeepsTheBits) {
   }
 }
 
-// Across a whole context and beyond the cosine of a unit vector is the one of MPFR.
-TEST(Shift, FarIsExact) {
+// Across a whole context and beyond, cos and sin are those of MPFR.
+TEST(Shift, ExactAtLargePositions) {
   const Frequencies f = make_frequencies({.rotary_dim = 32, .theta = 5e5, .scaling = kYarn});
   for (const Precision precision : {Precision::kExact, Precision::kReference}) {
     const Rope rope(f, {.head_dim = 32, .pairing = Pairing::kInterleaved},
@@ -256,32 +256,32 @@ TEST(Shift, FarIsExact) {
   }
 }
 
-// ---- What is refused ---------------------------------------------------------------------------
+// ---- Rejected calls ----------------------------------------------------------------------------
 
-TEST_F(BadCall, Shift) {
-  const auto refuse = [this](const TensorView& keys, const Positions& by, const std::string& rule,
-                             const std::string& value = "") {
-    expect_refused([&] { rope().shift(keys, by); }, "shift", rule, value);
+TEST_F(RopeRejects, InvalidShifts) {
+  const auto rejects = [this](const TensorView& keys, const Positions& by, const std::string& rule,
+                              const std::string& value = "") {
+    expect_rejected([&] { rope().shift(keys, by); }, "shift", rule, value);
   };
   const std::vector<std::int64_t> two = {1, 2};
-  refuse(x(), Positions::at(two), "1 batch rows", "got 2");
-  refuse(x(), Positions::ids(two), "3 tokens", "got 2");
+  rejects(x(), Positions::at(two), "1 batch rows", "got 2");
+  rejects(x(), Positions::ids(two), "3 tokens", "got 2");
   const std::vector<std::int64_t> boundaries = {0, 1, 2};
-  refuse(x(), Positions::packed_at(boundaries, two), "3 tokens", "got 2");
+  rejects(x(), Positions::packed_at(boundaries, two), "3 tokens", "got 2");
   const std::vector<double> not_finite = {0.0, kNan, 0.0};
-  refuse(x(), Positions::ids(not_finite), "positions must be finite", "got nan");
+  rejects(x(), Positions::ids(not_finite), "positions must be finite", "got nan");
   TensorView wrong = x();
   wrong.shape[2] = 5;
-  refuse(wrong, Positions::at(1), "the last size must be head_dim 4");
+  rejects(wrong, Positions::at(1), "the last size must be head_dim 4");
   wrong = x();
   wrong.dtype = DType::kInt32;
-  refuse(wrong, Positions::at(1), "floating-point", "int32");
+  rejects(wrong, Positions::at(1), "floating-point", "int32");
   wrong = x();
   wrong.strides[0] = 0;
-  refuse(wrong, Positions::at(1), "must not share memory");
+  rejects(wrong, Positions::at(1), "must not share memory");
   const Rope two_axes(half_radians(2, 2), {.head_dim = 4, .pairing = Pairing::kHalf});
-  expect_refused([&] { two_axes.shift(x(), Positions::at(1)); }, "shift",
-                 "positions must have 2 axes", "got 1");
+  expect_rejected([&] { two_axes.shift(x(), Positions::at(1)); }, "shift",
+                  "positions must have 2 axes", "got 1");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rotation by the caller's cos and sin: every shape, type and stride of tables against the product
-// in long double, and against Rope with its own numbers.
+// in long double, and against Rope.
 
 #include "rotary/table.h"
 
@@ -22,7 +22,7 @@
 #include "reference/rotation.h"
 #include "rope/expect_rotation.h"
 #include "rope/placed_tensor.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 
 namespace rotary {
@@ -44,11 +44,11 @@ HeadLayout layout(Pairing pairing, Pairing output) {
           .output_pairing = output};
 }
 
-/// How a table lies in memory.
-enum class Place : std::uint8_t {
+/// Memory layout of a table.
+enum class TableLayout : std::uint8_t {
   kContiguous,
-  kBothInOne,  // [rows, 2, width]: cos and sin of a row side by side, as vLLM keeps them
-  kStrided,    // every third element, rows from the last to the first
+  kSideBySide,  // [rows, 2, width]: cos and sin of a row side by side, as vLLM keeps them
+  kStrided,     // every third element, rows from the last to the first
 };
 
 /// A table with its memory: numbers whose squares add up to 1.21, as a scale of 1.1 makes them.
@@ -56,7 +56,7 @@ class TestTable {
  public:
   /// batch 0: rank 2.
   TestTable(DType dtype, std::int64_t batch, std::int64_t rows, TableWidth width, Pairing pairing,
-            Place place)
+            TableLayout table_layout)
       : rows_(rows),
         columns_(width == TableWidth::kPairs ? kPairs : 2 * kPairs),
         pairing_(pairing),
@@ -67,10 +67,10 @@ class TestTable {
     Dims strides = {size, columns_, 1, 0};
     std::int64_t cos_at = 0;
     std::int64_t sin_at = std::max<std::int64_t>(batch, 1) * size;
-    if (place == Place::kBothInOne) {
+    if (table_layout == TableLayout::kSideBySide) {
       strides = {2 * size, 2 * columns_, 1, 0};
       sin_at = columns_;
-    } else if (place == Place::kStrided) {
+    } else if (table_layout == TableLayout::kStrided) {
       strides = {3 * size, -3 * columns_, 3, 0};
       cos_at = 3 * (rows - 1) * columns_;
       sin_at = cos_at + 3 * std::max<std::int64_t>(batch, 1) * size;
@@ -88,7 +88,7 @@ class TestTable {
   }
 
  private:
-  /// The column of pair i that is read: in full-width tables the first of two.
+  /// The column that is read for pair i: in full-width tables the first of two.
   std::int64_t column(std::int64_t i) const {
     return width_ == TableWidth::kTwicePairs && pairing_ == Pairing::kInterleaved ? 2 * i : i;
   }
@@ -98,14 +98,14 @@ class TestTable {
       for (std::int64_t row = 0; row < rows_; ++row) {
         for (std::int64_t i = 0; i < kPairs; ++i) {
           const double angle = 0.37 * static_cast<double>((b * rows_ + row) * (i + 1));
-          const auto place = [&](std::int64_t first) {
+          const auto index = [&](std::int64_t first) {
             return static_cast<std::size_t>(first + b * strides[0] + row * strides[1] +
                                             column(i) * strides[2]);
           };
-          memory_.set(place(cos_at), 1.1 * std::cos(angle));
-          memory_.set(place(sin_at), 1.1 * std::sin(angle));
-          z_.emplace_back(static_cast<long double>(memory_.get(place(cos_at))),
-                          static_cast<long double>(memory_.get(place(sin_at))));
+          memory_.set(index(cos_at), 1.1 * std::cos(angle));
+          memory_.set(index(sin_at), 1.1 * std::sin(angle));
+          z_.emplace_back(static_cast<long double>(memory_.get(index(cos_at))),
+                          static_cast<long double>(memory_.get(index(sin_at))));
         }
       }
     }
@@ -146,7 +146,7 @@ void apply(const TableRope& rope, Map map, const Operands& x, const Positions* p
   return map == Map::kUnrotate ? rope.unrotate(x, *positions) : rope.adjoint(x, *positions);
 }
 
-/// Rows of tokens, and the positions that choose them; none: row t for token t.
+/// Rows of tokens, and the positions that select them; none: row t for token t.
 struct Choice {
   std::string name;
   std::int64_t table_batch;
@@ -156,11 +156,11 @@ struct Choice {
 };
 
 void expect_products(const Choice& choice, DType dtype, DType table_type, TableWidth width,
-                     Place place) {
+                     TableLayout table_layout) {
   for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalf}) {
     for (const Pairing output : {Pairing::kInterleaved, Pairing::kHalf}) {
       const TestTable table(table_type, choice.table_batch, choice.table_rows, width, pairing,
-                            place);
+                            table_layout);
       const TableRope rope(table.table(), layout(pairing, output), width);
       EXPECT_EQ(rope.pairs(), kPairs);
       for (const Map map : {Map::kRotate, Map::kUnrotate, Map::kAdjoint}) {
@@ -214,17 +214,17 @@ TEST(TableRope, MatchesTheProducts) {
       {"packed", 1, kRows, &packed, [](auto, std::int64_t t) { return t < 2 ? 48 + t : 8 + t; }},
       {"at", 0, kRows, &one, [](auto, auto) { return std::int64_t{49}; }},
   };
-  // Every choice with every type of tensor, and the other lists in turn.
+  // Every choice with every type of tensor, cycling through the other lists.
   std::size_t count = 0;
   for (const Choice& choice : choices) {
     for (const DType dtype : kTypes) {
       for (const DType table_type : {DType::kFloat32, DType::kFloat64, dtype}) {
         for (const TableWidth width : {TableWidth::kPairs, TableWidth::kTwicePairs}) {
-          const auto place = static_cast<Place>(count++ % 3);
+          const auto table_layout = static_cast<TableLayout>(count++ % 3);
           SCOPED_TRACE(choice.name + ", " + std::string(name_of(dtype)) + ", table of " +
                        std::string(name_of(table_type)) +
                        (width == TableWidth::kPairs ? "" : ", twice"));
-          expect_products(choice, dtype, table_type, width, place);
+          expect_products(choice, dtype, table_type, width, table_layout);
           if (HasFatalFailure()) return;
         }
       }
@@ -233,8 +233,8 @@ TEST(TableRope, MatchesTheProducts) {
   EXPECT_EQ(count, 9u * 4 * 3 * 2);
 }
 
-// With the numbers of Rope, taken from unit vectors, it is Rope, bit for bit.
-TEST(TableRope, IsRopeWithItsNumbers) {
+// With cos and sin of Rope, taken from unit vectors, it equals Rope bit for bit.
+TEST(TableRope, EqualsRopeWithItsTables) {
   const Frequencies f = make_frequencies({.rotary_dim = 2 * kPairs,
                                           .theta = 1e4,
                                           .scaling = Yarn{.factor = 4, .original_context = 64}});
@@ -263,7 +263,7 @@ TEST(TableRope, IsRopeWithItsNumbers) {
   }
 }
 
-// Whatever is in a NaN of the table, it comes out as NaN.
+// NaN in the table gives NaN, for any payload.
 TEST(TableRope, NanStaysNan) {
   for (const DType dtype : kTypes) {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalf}) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Who does the work changes no bit of it: any count, any pool, any order, many callers.
+// Threads change no bit of a result: any count, any pool, any order, many callers.
 
 #include "rotary/threads.h"
 
@@ -19,7 +19,7 @@
 #include "reference/elements.h"
 #include "rope/placed_tensor.h"
 #include "rope/pools.h"
-#include "rope/refused.h"
+#include "rope/rejects.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
 
@@ -28,8 +28,7 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
 constexpr std::int64_t kHeadDim = 64;
-/// Large enough that the work is shared by five, whatever the type: 1.3 MB with what k brings. No
-/// count divides it.
+/// Large enough for five threads with any type: 1.3 MB with k. No thread count divides it.
 Sizes large(DType dtype) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   return {.batch = 3, .tokens = 803 / size, .heads = 5, .head_dim = kHeadDim};
@@ -49,7 +48,7 @@ Rope make_rope(const Threads& threads, const Cache& cache = {}) {
 using Bits = std::vector<std::uint64_t>;
 using Call = std::function<void(const Rope&, const Operands&)>;
 
-/// Every call that shares its work.
+/// Every call that uses several threads.
 std::vector<Call> calls() {
   return {[](const Rope& r, const Operands& x) { r.rotate(x, Positions::range(77)); },
           [](const Rope& r, const Operands& x) { r.unrotate(x, Positions::range(77)); },
@@ -70,7 +69,7 @@ std::vector<Call> calls() {
           }};
 }
 
-/// q in place and k out of place, to be rotated again and again.
+/// q in place and k out of place, for repeated calls.
 class Tensors {
  public:
   Tensors(DType dtype, Layout layout)
@@ -80,7 +79,7 @@ class Tensors {
         q_before_(q_.snapshot()),
         out_before_(out_.snapshot()) {}
 
-  /// What the call makes of them.
+  /// The results of the call.
   std::pair<reference::Elements, reference::Elements> result(const Rope& rope, const Call& call) {
     q_.restore(q_before_);
     out_.restore(out_before_);
@@ -116,7 +115,7 @@ TEST(Threads, SameBitsOnAnyThreads) {
 
 TEST(Threads, SameBitsOfEveryCall) {
   const Rope one = make_rope({.count = 1, .run = {}});
-  // Made with threads, and with a table, too.
+  // Also with threads at construction, and with a cache.
   const Rope made = make_rope({.count = 3, .run = run_on_threads}, {CachePolicy::kHybrid, 150});
   for (const DType dtype : kTypes) {
     Tensors tensors(dtype, size_of(dtype) == 2 ? Layout::kHeadsFirst : Layout::kContiguous);
@@ -154,8 +153,8 @@ TEST(Threads, SameBitsFromTables) {
   for (const auto& [name, threads] : some_threads()) EXPECT_EQ(rotated(threads), wanted) << name;
 }
 
-// A pool is asked once for a large call, for as many tasks as it said it has room for.
-TEST(Threads, PoolIsAskedOnce) {
+// A large call uses the pool once, with at most the number of tasks it allows.
+TEST(Threads, PoolIsCalledOnce) {
   for (const DType dtype : kTypes) {
     const PlacedTensor q(Layout::kContiguous, dtype, large(dtype), 1);
     const PlacedTensor k(Layout::kContiguous, dtype, large(dtype), 2);
@@ -176,7 +175,7 @@ TEST(Threads, PoolIsAskedOnce) {
 }
 
 // A decoding step, or one thread, needs no pool.
-TEST(Threads, SmallCallsStayHere) {
+TEST(Threads, SmallCallsUseTheCallingThread) {
   bool asked = false;
   const ParallelFor run = [&asked](int tasks, const std::function<void(int)>& task) {
     asked = true;
@@ -193,8 +192,8 @@ TEST(Threads, SmallCallsStayHere) {
   EXPECT_TRUE(asked);
 }
 
-// What is refused is refused before the pool hears of it.
-TEST(Threads, ErrorsComeFirst) {
+// Invalid calls are rejected before the pool is called.
+TEST(Threads, ErrorsAreFoundBeforeThreadsStart) {
   bool asked = false;
   const Rope rope = make_rope(
       {.count = 4, .run = [&asked](int, const std::function<void(int)>&) { asked = true; }});
@@ -204,15 +203,15 @@ TEST(Threads, ErrorsComeFirst) {
   EXPECT_FALSE(asked);
 }
 
-TEST(Threads, NegativeCount) {
-  expect_refused([] { make_rope({.count = -1, .run = {}}); }, "Rope",
-                 "threads.count must not be negative", "got -1");
-  expect_refused([] { make_rope({}).with_threads({.count = -2, .run = {}}); }, "with_threads",
-                 "threads.count must not be negative", "got -2");
+TEST(Threads, RejectsNegativeCount) {
+  expect_rejected([] { make_rope({.count = -1, .run = {}}); }, "Rope",
+                  "threads.count must not be negative", "got -1");
+  expect_rejected([] { make_rope({}).with_threads({.count = -2, .run = {}}); }, "with_threads",
+                  "threads.count must not be negative", "got -2");
 }
 
-// with_threads() shares the rotation and leaves the first as it was.
-TEST(Threads, WithThreadsIsACopy) {
+// with_threads() shares the rotation and does not change the original.
+TEST(Threads, WithThreadsSharesTables) {
   const Rope one = make_rope({.count = 1, .run = {}}, {CachePolicy::kAll, 100});
   const Rope other = one.with_threads({.count = 5, .run = run_here});
   EXPECT_EQ(one.options().threads.count, 1);
@@ -222,7 +221,7 @@ TEST(Threads, WithThreadsIsACopy) {
   EXPECT_EQ(other.options().cache.policy, CachePolicy::kAll);
   EXPECT_EQ(other.frequencies().values, one.frequencies().values);
   EXPECT_EQ(other.layout().output_pairing, Pairing::kInterleaved);
-  // It lives without the first.
+  // It outlives the original.
   const Rope heir =
       make_rope({}, {CachePolicy::kHybrid, 200}).with_threads({.count = 1, .run = {}});
   Tensors tensors(DType::kFloat32, Layout::kContiguous);
@@ -230,7 +229,7 @@ TEST(Threads, WithThreadsIsACopy) {
   EXPECT_TRUE(tensors.result(heir, call) == tensors.result(one, call));
 }
 
-// One rope, many callers, each with threads of its own.
+// One rope, many calling threads, each with its own pool.
 TEST(Threads, ManyCallers) {
   constexpr int kCallers = 4;
   const Rope rope = make_rope({.count = 2, .run = run_on_threads}, {CachePolicy::kHybrid, 1000});

@@ -25,10 +25,10 @@ def rotate(x, rope, positions, inverse=False):
     first, second = members(read, rope["rotary_dim"])
     into_first, into_second = members(write, rope["rotary_dim"])
     offset = rope["rotary_offset"] if x.shape[-1] == rope["head_dim"] else 0
-    turned = (x[..., offset + first] + 1j * x[..., offset + second]) * z
+    rotated = (x[..., offset + first] + 1j * x[..., offset + second]) * z
     out = x.copy()
-    out[..., offset + into_first] = turned.real
-    out[..., offset + into_second] = turned.imag
+    out[..., offset + into_first] = rotated.real
+    out[..., offset + into_second] = rotated.imag
     return out
 
 

@@ -9,7 +9,6 @@ import re
 import subprocess
 
 import pytest
-
 from command import fail, succeed
 
 KEYS = [

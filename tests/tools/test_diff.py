@@ -1,12 +1,11 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""rotary diff: which parameters differ, and from which position on it matters."""
+"""rotary diff: differing parameters, frequency ratios and the position where phases diverge."""
 
 import json
 import math
 
 import pytest
-
 from command import EXAMPLES, fail, llama, phi3, succeed, write_config
 
 
@@ -29,7 +28,7 @@ def test_equal_models(diff):
     result, page = diff(llama(), llama())
     assert result["verdict"] == "same rotation"
     (rope,) = result["ropes"]
-    assert rope["same"] and rope["parameters"] == [] and rope["phases_part"] is None
+    assert rope["same"] and rope["parameters"] == [] and rope["phase_divergence"] is None
     assert rope["frequency_ratio"]["largest"] == 1 and rope["scale_ratio"] == 1
     assert page.splitlines()[-1] == "same rotation" and "\x1b" not in page
 
@@ -56,18 +55,18 @@ def test_linear_scaling(diff):
         4.0,
     )
     assert rope["frequency_ratio"]["largest"] == pytest.approx(4.0)
-    # Pair 0 parts first: |1 - 1/4| * p > 0.1 at p = 1.
-    assert rope["phases_part"] == {"position": 1, "pair": 0, "axis": 0}
+    # Pair 0 diverges first: |1 - 1/4| * p > 0.1 at p = 1.
+    assert rope["phase_divergence"] == {"position": 1, "pair": 0, "axis": 0}
     last = page.splitlines()[-1]
     assert last.startswith("differ") and "position 1 " in last
 
 
 @pytest.mark.parametrize("theta", [10001.0, 10100.0, 20000.0, 500000.0])
-def test_parting_position_is_the_smallest(diff, theta):
+def test_divergence_position_is_the_smallest(diff, theta):
     result, page = diff(llama(), llama(rope_theta=theta))
     (rope,) = result["ropes"]
     gaps = [abs(10000.0 ** (-2 * i / 64) - theta ** (-2 * i / 64)) for i in range(32)]
-    position, pair = rope["phases_part"]["position"], rope["phases_part"]["pair"]
+    position, pair = rope["phase_divergence"]["position"], rope["phase_divergence"]["pair"]
     assert max(gaps) * position > 0.1 >= max(gaps) * (position - 1) * (1 - 1e-12)
     assert pair == gaps.index(max(gaps))
     ratio = rope["frequency_ratio"]

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-
 from command import GOLDEN, inspect, succeed, write_config
 
 TOKENS, HEADS = 8, 2
@@ -107,7 +106,7 @@ def test_scaling(tmp_path, row):
         "rotate", path, tmp_path / "q.npy", tmp_path / "out.npy", "--positions", tmp_path / "p.npy"
     )
     half = rope["head_dim"] // 2
-    turned = np.concatenate([-q[..., half:], q[..., :half]], axis=-1)
+    rotated_half = np.concatenate([-q[..., half:], q[..., :half]], axis=-1)
     cos, sin = (np.array(row[key])[:, None, :] for key in ("cos", "sin"))
     limit = 5e-6 + 2.5e-7 * np.array(positions)[:, None, None]
-    assert (np.abs(np.load(tmp_path / "out.npy") - (q * cos + turned * sin)) <= limit).all()
+    assert (np.abs(np.load(tmp_path / "out.npy") - (q * cos + rotated_half * sin)) <= limit).all()

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""rotary inspect: the JSON that programs read, and the page that people read."""
+"""rotary inspect: JSON and text."""
 
 import math
 import os
@@ -10,7 +10,6 @@ import subprocess
 
 import gguf
 import pytest
-
 from command import COMMAND, EXAMPLES, fail, inspect, llama, phi3, run, succeed, write_config
 
 KEYS = [
@@ -133,7 +132,7 @@ def test_gguf_is_the_model_it_was_made_from(tmp_path):
     assert rope["pairing"] == "interleaved" and same["pairing"] == "half"
 
 
-# ---- For a person ------------------------------------------------------------------------------
+# ---- Text --------------------------------------------------------------------------------------
 
 
 def test_page_explains():
@@ -147,7 +146,7 @@ def test_page_explains():
         "original_context 8192",
         "8192",
         "131072",
-        "one position a token",
+        "one position per token",
         "trained context",
         "█",
         "▒ added by scaling",
@@ -155,11 +154,13 @@ def test_page_explains():
     ):
         assert words in page, words
     flat = " ".join(page.split())
-    assert "Pairs 32-63 (32 of 64) never complete a turn within 8192 positions" in flat
-    assert "without the scaling these would be 35-63" in flat
+    assert (
+        "Pairs 32-63 (32 of 64) do not complete a turn within the trained context of 8192" in flat
+    )
+    assert "(without scaling: 35-63)" in flat
 
 
-def expected_turnless(rope):
+def pairs_without_a_full_turn(rope):
     limit = rope["context"]["trained"]
     return [
         i
@@ -177,11 +178,11 @@ def test_page_fits_and_agrees_with_json(path):
     flat = " ".join(page.split())
     for rope in inspect(path)["ropes"]:
         assert f"Rope {rope['name']}" in page
-        pairs = expected_turnless(rope)
+        pairs = pairs_without_a_full_turn(rope)
         if pairs:
             assert (
-                f"Pairs {pairs[0]}-{pairs[-1]} ({len(pairs)} of {len(rope['frequencies'])}) never "
-                "complete a turn" in flat
+                f"Pairs {pairs[0]}-{pairs[-1]} ({len(pairs)} of {len(rope['frequencies'])}) do "
+                "not complete a turn" in flat
             )
 
 
@@ -197,17 +198,17 @@ def test_page_is_ascii_without_utf8():
     assert "####" in page and "+ added by scaling" in page
 
 
-def test_page_of_pairs_that_stand_still(tmp_path):
+def test_page_names_pairs_that_are_not_rotated(tmp_path):
     proportional = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
     config = llama(rope_parameters=proportional)
     page = " ".join(succeed("inspect", write_config(tmp_path, config)).split())
-    assert "as 32 pairs of which 8 turn" in page
-    assert "Pairs 8-31 (24 of 32) stand still and carry no position." in page
+    assert "as 32 pairs, 8 of them rotated" in page
+    assert "Pairs 8-31 (24 of 32) are not rotated and carry no position." in page
 
 
 def test_page_of_several_ropes_compares_them():
     page = succeed("inspect", EXAMPLES / "gemma-3-4b.json")
-    assert "2 rotations" in page
+    assert "2 ropes" in page
     assert re.search(r"^  text\.full_attention +linear +1000000 +256/256", page, re.M)
     assert re.search(r"^  text\.sliding_attention +default +10000 +256/256", page, re.M)
 
@@ -229,19 +230,20 @@ def test_page_of_several_axes_and_slices(tmp_path):
             },
         ),
     )
-    assert "the first elements 0-23 turn, as 12 pairs; the other 72 pass through" in " ".join(
-        page.split()
+    assert (
+        "the first elements 0-23 are rotated, as 12 pairs; the other 72 pass through"
+        in " ".join(page.split())
     )
 
 
-def test_page_tells_the_regime(tmp_path):
+def test_page_shows_the_regime(tmp_path):
     path = write_config(tmp_path, phi3())
     assert "up to 4096" in succeed("inspect", path)
     page = " ".join(succeed("inspect", path, "--context", 8192).split())
     assert "beyond 4096" in page and "the long_factor list" in page
 
 
-def test_page_tells_what_was_assumed_and_ignored(tmp_path):
+def test_page_lists_assumptions_and_ignored_keys(tmp_path):
     config = llama(rope_scaling={"rope_type": "linear", "factor": 2.0, "factr": 3})
     del config["rope_theta"]
     page = succeed("inspect", write_config(tmp_path, config))
@@ -249,7 +251,7 @@ def test_page_tells_what_was_assumed_and_ignored(tmp_path):
     assert re.search(r"^  warning: .*factr", page, re.M)
 
 
-def test_text_of_a_file_cannot_steer_the_terminal(tmp_path):
+def test_control_characters_of_a_file_are_escaped(tmp_path):
     path = write_config(tmp_path, llama(model_type="evil\x1b[31m\u009b2J\n"))
     page = succeed("inspect", path)
     assert "\x1b" not in page and "\u009b" not in page and "evil\\x1b[31m" in page
@@ -257,7 +259,7 @@ def test_text_of_a_file_cannot_steer_the_terminal(tmp_path):
 
 
 def in_terminal(**environment):
-    """What the page looks like on a terminal."""
+    """stdout of a run on a pseudo-terminal."""
     parent, child = pty.openpty()
     env = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment}
     if "NO_COLOR" not in environment:
@@ -270,14 +272,14 @@ def in_terminal(**environment):
         try:
             while chunk := os.read(parent, 65536):
                 output += chunk
-        except OSError:  # how Linux says that the other side is closed
+        except OSError:  # EIO on Linux: the other side is closed
             pass
     os.close(parent)
     assert process.returncode == 0
     return output.decode()
 
 
-def test_colours_only_on_a_terminal_that_wants_them():
+def test_colours_need_a_terminal_without_no_color():
     coloured = in_terminal()
     assert "\x1b[" in coloured
     plain = in_terminal(NO_COLOR="1")

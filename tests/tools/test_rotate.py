@@ -7,7 +7,6 @@ import struct
 
 import numpy as np
 import pytest
-
 from command import EXAMPLES, fail, inspect, llama, phi3, run, succeed, write_config
 from oracle import rotate, values
 
@@ -44,11 +43,11 @@ QWEN2_VL_VISION = {
 }
 
 
-@pytest.fixture(name="turn")
-def make_turn(tmp_path):
-    """turn(config, x, positions, options...) -> (result, the rope used)."""
+@pytest.fixture(name="run_rotate")
+def make_run_rotate(tmp_path):
+    """run_rotate(config, x, positions, options...) -> (result, the rope used)."""
 
-    def turn(config, x, positions, *options, rope=0):
+    def run_rotate(config, x, positions, *options, rope=0):
         model = write_config(tmp_path, config)
         if not isinstance(positions, str):
             np.save(tmp_path / "p.npy", positions)
@@ -70,7 +69,7 @@ def make_turn(tmp_path):
         assert out.dtype == x.dtype and out.shape == x.shape
         return out, used
 
-    return turn
+    return run_rotate
 
 
 # ---- Pairings, slices, axes --------------------------------------------------------------------
@@ -86,10 +85,10 @@ def make_turn(tmp_path):
     ],
     ids=["half", "interleaved", "partial", "trailing"],
 )
-def test_layouts(turn, config, pairing, offset):
+def test_layouts(run_rotate, config, pairing, offset):
     head_dim = 96 if config is NEOX else 512 if config is DEEPSEEK_V4 else 64
     x = values(40, 3, head_dim)
-    out, rope = turn(config, x, "0:40")
+    out, rope = run_rotate(config, x, "0:40")
     assert (rope["pairing"], rope["rotary_offset"]) == (pairing, offset)
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(40)), atol=1e-6)
     np.testing.assert_array_equal(
@@ -98,40 +97,40 @@ def test_layouts(turn, config, pairing, offset):
     )
 
 
-def test_reads_interleaved_and_writes_half(turn):
+def test_reads_interleaved_and_writes_half(run_rotate):
     config = json.loads((EXAMPLES / "deepseek-v3.json").read_text())
     x = values(12, 2, 64)
-    out, rope = turn(config, x, "100:112")
+    out, rope = run_rotate(config, x, "100:112")
     assert (rope["pairing"], rope["output_pairing"]) == ("interleaved", "half")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(100, 112)), atol=1e-6)
-    back, _ = turn(config, out, "100:112", "--inverse")
+    back, _ = run_rotate(config, out, "100:112", "--inverse")
     np.testing.assert_allclose(back, x, atol=1e-6)
 
 
-def test_three_axes(turn):
+def test_three_axes(run_rotate):
     config = json.loads((EXAMPLES / "qwen3-vl-text.json").read_text())
     x = values(9, 2, 128)
     positions = np.random.default_rng(1).integers(0, 5000, (3, 9))
-    out, rope = turn(config, x, positions)
+    out, rope = run_rotate(config, x, positions)
     np.testing.assert_allclose(out, rotate(x, rope, positions), atol=1e-6)
 
 
-def test_text_positions_stand_on_all_axes(tmp_path):
+def test_text_positions_are_the_same_on_all_axes(tmp_path):
     x = values(9, 2, 128)
     np.save(tmp_path / "in.npy", x)
     model = EXAMPLES / "qwen3-vl-text.json"
     done = run("rotate", model, tmp_path / "in.npy", tmp_path / "out.npy", "--positions", "5:")
-    assert done.returncode == 0 and "same on the axes t, h, w" in done.stderr
+    assert done.returncode == 0 and "same position on the axes t, h, w" in done.stderr
     rope = inspect(model)["ropes"][0]
     np.testing.assert_allclose(
         np.load(tmp_path / "out.npy"), rotate(x, rope, np.tile(np.arange(5, 14), (3, 1))), atol=1e-6
     )
 
 
-def test_image_positions_need_all_axes(turn, tmp_path):
+def test_image_positions_need_all_axes(run_rotate, tmp_path):
     x = values(6, 2, 80)
     positions = np.array([[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
-    out, rope = turn(QWEN2_VL_VISION, x, positions)
+    out, rope = run_rotate(QWEN2_VL_VISION, x, positions)
     assert rope["axes"] == ["h", "w"]
     np.testing.assert_allclose(out, rotate(x, rope, positions), atol=1e-6)
     error = fail(
@@ -158,23 +157,23 @@ def test_rotary_slice_alone(tmp_path):
     )
 
 
-def test_batch_and_single_head(turn):
+def test_batch_and_single_head(run_rotate):
     x = values(3, 10, 2, 64)
-    out, rope = turn(llama(), x, "7:17")
+    out, rope = run_rotate(llama(), x, "7:17")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(7, 17)), atol=1e-6)
     x = values(10, 64)
-    out, rope = turn(llama(), x, "7:17")
+    out, rope = run_rotate(llama(), x, "7:17")
     np.testing.assert_allclose(out, rotate(x[:, None], rope, np.arange(7, 17))[:, 0], atol=1e-6)
 
 
-def test_many_steps_are_one_rotation(turn):
+def test_many_steps_are_one_rotation(run_rotate):
     x = values(70000, 1, 64)
-    out, rope = turn(llama(), x, "-5:69995")
+    out, rope = run_rotate(llama(), x, "-5:69995")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(-5, 69995)), atol=2e-6)
 
 
-def test_empty_tensor(turn):
-    assert turn(llama(), values(0, 2, 64), "0:0")[0].size == 0
+def test_empty_tensor(run_rotate):
+    assert run_rotate(llama(), values(0, 2, 64), "0:0")[0].size == 0
 
 
 # ---- Types and precision -----------------------------------------------------------------------
@@ -183,9 +182,9 @@ def test_empty_tensor(turn):
 @pytest.mark.parametrize(
     "dtype, limit", [(np.float64, 1e-10), (np.float32, 1e-6), (np.float16, 2e-3)]
 )
-def test_types(turn, dtype, limit):
+def test_types(run_rotate, dtype, limit):
     x = values(20, 2, 64, dtype=dtype)
-    out, rope = turn(llama(), x, "100000:100020")
+    out, rope = run_rotate(llama(), x, "100000:100020")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(100000, 100020)), atol=limit)
 
 
@@ -231,11 +230,11 @@ def test_bfloat16(tmp_path):
     assert "bfloat16" in error and not (tmp_path / "out.npy").exists()
 
 
-def test_reference_precision_is_that_of_float32(turn):
+def test_reference_precision_is_that_of_float32(run_rotate):
     x = values(4, 1, 64)
     start = 1_000_000
-    exact, rope = turn(llama(), x, f"{start}:{start + 4}")
-    reference, _ = turn(llama(), x, f"{start}:{start + 4}", "--precision", "reference")
+    exact, rope = run_rotate(llama(), x, f"{start}:{start + 4}")
+    reference, _ = run_rotate(llama(), x, f"{start}:{start + 4}", "--precision", "reference")
     np.testing.assert_allclose(exact, rotate(x, rope, np.arange(start, start + 4)), atol=1e-6)
     angles = (
         np.arange(start, start + 4, dtype=np.float32)[:, None]
@@ -249,14 +248,14 @@ def test_reference_precision_is_that_of_float32(turn):
     assert np.abs(reference - exact).max() > 1e-3
 
 
-def test_inverse_undoes_the_scale(turn):
+def test_inverse_undoes_the_scale(run_rotate):
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
     x = values(16, 2, 64)
-    out, rope = turn(llama(rope_scaling=yarn), x, "0:16")
+    out, rope = run_rotate(llama(rope_scaling=yarn), x, "0:16")
     assert rope["scale"] > 1.1
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(16)), atol=1e-6)
     np.testing.assert_allclose(
-        turn(llama(rope_scaling=yarn), out, "0:16", "--inverse")[0], x, atol=1e-6
+        run_rotate(llama(rope_scaling=yarn), out, "0:16", "--inverse")[0], x, atol=1e-6
     )
 
 
@@ -274,46 +273,46 @@ def test_inverse_undoes_the_scale(turn):
         ("123456789:123456797", 123456789),
     ],
 )
-def test_ranges(turn, text, first):
+def test_ranges(run_rotate, text, first):
     x = values(8, 2, 64)
-    out, rope = turn(llama(), x, text)
+    out, rope = run_rotate(llama(), x, text)
     wanted = rotate(x, rope, np.arange(first, first + 8))
     np.testing.assert_allclose(out, wanted, atol=1e-6 if abs(first) < 1e6 else 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
-def test_position_files(turn, dtype):
+def test_position_files(run_rotate, dtype):
     x = values(5, 2, 64)
     positions = np.array([3, 0, 3, 1000, 7], dtype)
     if np.issubdtype(dtype, np.floating):
         positions += dtype(0.25)
-    out, rope = turn(llama(), x, positions)
+    out, rope = run_rotate(llama(), x, positions)
     np.testing.assert_allclose(out, rotate(x, rope, positions), atol=1e-6)
-    np.testing.assert_array_equal(turn(llama(), x, positions[None])[0], out)
+    np.testing.assert_array_equal(run_rotate(llama(), x, positions[None])[0], out)
 
 
-def test_length_chooses_the_regime(turn, tmp_path):
+def test_length_chooses_the_regime(run_rotate, tmp_path):
     x = values(4, 1, 96)
-    short, rope = turn(phi3(), x, "4092:4096")
+    short, rope = run_rotate(phi3(), x, "4092:4096")
     np.testing.assert_allclose(short, rotate(x, rope, np.arange(4092, 4096)), atol=1e-6)
     beyond = inspect(tmp_path / "config.json", "--context", 4097)["ropes"][0]
-    across, _ = turn(phi3(), x, "4093:4097")
+    across, _ = run_rotate(phi3(), x, "4093:4097")
     np.testing.assert_allclose(across, rotate(x, beyond, np.arange(4093, 4097)), atol=1e-6)
-    forced, _ = turn(phi3(), x, "0:4", "--context", "4097")
+    forced, _ = run_rotate(phi3(), x, "0:4", "--context", "4097")
     np.testing.assert_allclose(forced, rotate(x, beyond, np.arange(4)), atol=1e-6)
-    from_file, _ = turn(phi3(), x, np.array([0, 1, 2, 4096]))
+    from_file, _ = run_rotate(phi3(), x, np.array([0, 1, 2, 4096]))
     np.testing.assert_allclose(from_file, rotate(x, beyond, [0, 1, 2, 4096]), atol=1e-6)
 
 
-def test_dynamic_ntk_follows_the_largest_position(turn, tmp_path):
+def test_dynamic_ntk_follows_the_largest_position(run_rotate, tmp_path):
     config = llama(rope_scaling={"rope_type": "dynamic", "factor": 2.0})
     x = values(4, 1, 64)
-    out, _ = turn(config, x, np.array([0, 1, 2, 9999]))
+    out, _ = run_rotate(config, x, np.array([0, 1, 2, 9999]))
     rope = inspect(tmp_path / "config.json", "--context", 10000)["ropes"][0]
     np.testing.assert_allclose(out, rotate(x, rope, [0, 1, 2, 9999]), atol=1e-6)
 
 
-def test_fortran_order(turn):
+def test_fortran_order(run_rotate):
     x = np.asfortranarray(values(6, 2, 64))
-    out, rope = turn(llama(), x, "0:6")
+    out, rope = run_rotate(llama(), x, "0:6")
     np.testing.assert_allclose(out, rotate(x, rope, np.arange(6)), atol=1e-6)

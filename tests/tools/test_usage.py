@@ -6,9 +6,9 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
-
-from command import EXAMPLES, ROOT, fail, succeed
+from command import COMMAND, EXAMPLES, ROOT, fail, succeed
 
 MODEL = EXAMPLES / "llama-3.1-8b.json"
 
@@ -113,3 +113,38 @@ complete_words rotary rotate a b c --precision ""
     )
     done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
     assert done.stdout.splitlines() == ["inspect", "--positions", "exact reference"]
+
+
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full", "2>&- >&-", "2>&- <&- >&-"])
+@pytest.mark.parametrize(
+    "arguments, code", [("inspect no_such_file", 1), ("no_such_verb", 2), ("inspect", 2)]
+)
+def test_errors_that_nobody_can_read(stream, arguments, code):
+    """The exit code alone tells, and nothing is aborted."""
+    done = subprocess.run(
+        f"'{COMMAND}' {arguments} {stream}", shell=True, capture_output=True, check=False
+    )
+    assert done.returncode == code and done.stdout == done.stderr == b""
+
+
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full"])
+def test_output_that_cannot_be_written(stream):
+    done = subprocess.run(
+        f"'{COMMAND}' inspect '{MODEL}' {stream}", shell=True, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"rotary: cannot write the output: ")
+
+
+def test_messages_do_not_land_in_files(tmp_path):
+    """With stderr closed, the first file that is opened must not get its number."""
+    np.save(tmp_path / "in.npy", np.zeros((4, 2, 128), np.float32))
+    out = tmp_path / "out.npy"
+    done = subprocess.run(
+        f"'{COMMAND}' rotate '{MODEL}' '{tmp_path / 'in.npy'}' '{out}' --positions 0:4 "
+        "<&- >&- 2>&-",
+        shell=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert np.load(out).shape == (4, 2, 128) and out.stat().st_size == 128 + 4 * 4 * 2 * 128

@@ -8,7 +8,9 @@ function(run)
 endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
-run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${WORK}/prefix" --component Unspecified)
+foreach(component IN ITEMS library torch)
+  run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${WORK}/prefix" --component ${component})
+endforeach()
 run("${CMAKE_COMMAND}" -S "${SOURCE}/tests/torch/consumer" -B "${WORK}/build" -G "${GENERATOR}"
     "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}"
     "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DTorch_DIR=${TORCH}")

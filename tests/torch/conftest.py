@@ -1,5 +1,5 @@
-"""Where the tests find rotary.torch: in the package of PYTHONPATH, or in the source tree.
-$ROTARY_TORCH_LIBRARY names the operators."""
+"""Finds rotary.torch in the package of PYTHONPATH, or else in the source tree, and the benchmarks.
+$ROTARY_TORCH_LIBRARY and $ROTARY_TRANSFORMER_LIBRARY name the operators."""
 
 import importlib.util
 import sys
@@ -10,11 +10,12 @@ import torch
 
 import rotary
 
-_PACKAGE = Path(__file__).resolve().parents[2] / "python" / "rotary"
+_ROOT = Path(__file__).resolve().parents[2]
 
 sys.path.insert(0, str(Path(__file__).parent))  # for tests/torch/cuda
+sys.path.append(str(_ROOT / "bench" / "torch"))
 if importlib.util.find_spec("rotary.torch") is None:
-    rotary.__path__.append(str(_PACKAGE))
+    rotary.__path__.append(str(_ROOT / "python" / "rotary"))
 
 collect_ignore = [] if torch.cuda.is_available() else ["cuda"]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])

@@ -1,4 +1,4 @@
-"""One rank of test_context_parallel.py: compares itself with a run of the whole sequence."""
+"""One rank of test_context_parallel.py: compares its shard with a run of the whole sequence."""
 
 import sys
 from pathlib import Path
@@ -24,8 +24,12 @@ CASES = [
 ]
 
 
-def whole_and_mine(
-    across: rt.ContextParallel, name: str, padded: bool = False, at: bool = False, **options: object
+def check_attention(
+    parallel: rt.ContextParallel,
+    name: str,
+    padded: bool = False,
+    at: bool = False,
+    **options: object,
 ) -> None:
     rope = text(head_dim=8, frequencies=[1.0, 0.3, 0.1, 0.01])
     if name == "xpos":
@@ -44,46 +48,46 @@ def whole_and_mine(
     if at:
         inputs["positions"] = torch.randint(0, 50, (2, TOKENS))
     for key, value in inputs.items():
-        shards[key] = across.shard(value, 1)
+        shards[key] = parallel.shard(value, 1)
 
     y = whole(x, **inputs)
     parameters = list(whole.parameters())
     expected = torch.autograd.grad((y * wanted).sum(), [x, *parameters])
 
-    whole.context_parallel = across
-    mine = across.shard(x.detach(), 1).requires_grad_()
+    whole.context_parallel = parallel
+    mine = parallel.shard(x.detach(), 1).requires_grad_()
     part = whole(mine, **shards)
-    torch.testing.assert_close(part, across.shard(y, 1), rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(across.gather(part.detach(), 1), y, rtol=1e-10, atol=1e-10)
-    grads = torch.autograd.grad((part * across.shard(wanted, 1)).sum(), [mine, *parameters])
-    torch.testing.assert_close(grads[0], across.shard(expected[0], 1), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(part, parallel.shard(y, 1), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(parallel.gather(part.detach(), 1), y, rtol=1e-10, atol=1e-10)
+    grads = torch.autograd.grad((part * parallel.shard(wanted, 1)).sum(), [mine, *parameters])
+    torch.testing.assert_close(grads[0], parallel.shard(expected[0], 1), rtol=1e-9, atol=1e-9)
     for grad, whole_grad in zip(grads[1:], expected[1:]):
         total = grad.clone()
         dist.all_reduce(total)
         torch.testing.assert_close(total, whole_grad, rtol=1e-9, atol=1e-9)
 
 
-def gather_and_its_derivatives(across: rt.ContextParallel) -> None:
-    torch.manual_seed(across.rank)
+def check_gather_derivatives(parallel: rt.ContextParallel) -> None:
+    torch.manual_seed(parallel.rank)
     mine = torch.randn(2, 8, 3, dtype=torch.float64, requires_grad=True)
-    whole = across.gather(mine, 1)
-    assert torch.equal(across.shard(whole, 1), mine)
-    assert torch.equal(across.gather(across.positions(16, mine), 0), torch.arange(16))
+    whole = parallel.gather(mine, 1)
+    assert torch.equal(parallel.shard(whole, 1), mine)
+    assert torch.equal(parallel.gather(parallel.positions(16, mine), 0), torch.arange(16))
     # The sum over ranks of |whole|^4: every rank's gradient counts.
     (grad,) = torch.autograd.grad(whole.pow(4).sum(), mine, create_graph=True)
-    torch.testing.assert_close(grad, across.ranks * 4 * mine.pow(3))
+    torch.testing.assert_close(grad, parallel.ranks * 4 * mine.pow(3))
     (second,) = torch.autograd.grad(grad.sum(), mine)
-    torch.testing.assert_close(second, across.ranks * 12 * mine.pow(2))
+    torch.testing.assert_close(second, parallel.ranks * 12 * mine.pow(2))
 
 
 def main(rank: int, ranks: int, store: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     for shard in ("zigzag", "contiguous"):
-        across = rt.ContextParallel(shard=shard)
-        gather_and_its_derivatives(across)
+        parallel = rt.ContextParallel(shard=shard)
+        check_gather_derivatives(parallel)
         for case in CASES:
-            whole_and_mine(across, **case)
+            check_attention(parallel, **case)
     dist.barrier()
     dist.destroy_process_group()
     print("equal")

@@ -1,4 +1,4 @@
-"""Linear attention written out in float64: every weight of every pair, no associativity."""
+"""Linear attention in float64, quadratic: every weight of every query and key."""
 
 import json
 
@@ -7,14 +7,14 @@ from ropes import reference
 from torch import Tensor
 
 
-def turned(x: Tensor, rope: str, positions: Tensor | None) -> Tensor:
+def rotated(x: Tensor, rope: str, positions: Tensor | None) -> Tensor:
     """x [batch, heads, tokens, head_dim] rotated."""
     if not rope:
         return x
     if positions is None:
         positions = torch.arange(x.shape[2])
-    at = positions.expand(json.loads(rope).get("axes", 1), 1, -1)
-    return reference(x, rope, at, token_dim=-2)
+    per_axis = positions.expand(json.loads(rope).get("axes", 1), 1, -1)
+    return reference(x, rope, per_axis, token_dim=-2)
 
 
 def phi(x: Tensor, feature_map: str, projection: Tensor | None, *, key: bool, causal: bool):
@@ -22,13 +22,13 @@ def phi(x: Tensor, feature_map: str, projection: Tensor | None, *, key: bool, ca
         return torch.nn.functional.elu(x) + 1.0
     if feature_map == "relu":
         return x.clamp_min(0.0)
-    small = x / x.shape[-1] ** 0.25
-    h = torch.stack([(small * w).sum(-1) for w in projection.double()], -1)
+    scaled = x / x.shape[-1] ** 0.25
+    h = torch.stack([(scaled * w).sum(-1) for w in projection.double()], -1)
     if not key:
         c = h.amax(-1, keepdim=True)
     else:
         c = 0.0 * h if causal else h.amax((-2, -1), keepdim=True)
-    h = h - (small * small).sum(-1, keepdim=True) / 2 - c.detach()
+    h = h - (scaled * scaled).sum(-1, keepdim=True) / 2 - c.detach()
     return (h.exp() + 1e-4) / len(projection) ** 0.5
 
 
@@ -48,11 +48,11 @@ def quadratic(
     guard: float = 0.01,
     same: Tensor | None = None,
 ) -> Tensor:
-    """[batch, heads, queries, value_dim], float64; `same` [queries, keys] says who may see whom."""
+    """[batch, heads, queries, value_dim], float64; `same` [queries, keys]: an additional mask."""
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
     key_positions = positions if key_positions is None else key_positions
-    if padding is not None and feature_map == "favor":  # its stabiliser is over tokens
+    if padding is not None and feature_map == "favor":  # its stabiliser is a maximum over tokens
         k = k * padding[:, None, :, None]
 
     def features(x: Tensor, key: bool) -> Tensor:
@@ -62,30 +62,32 @@ def quadratic(
         return torch.einsum("bhif,bhjf->bhij", a, b)
 
     if variant == "cosine":
-        rq, rk = turned(q, rope, positions), turned(k, rope, key_positions)
+        rq, rk = rotated(q, rope, positions), rotated(k, rope, key_positions)
         norms = rq.norm(dim=-1)[..., :, None] * rk.norm(dim=-1)[..., None, :]
-        above = below = 1.0 + scores(rq, rk) / norms
+        numerator = denominator = 1.0 + scores(rq, rk) / norms
     elif variant == "before":
-        rq, rk = turned(q, rope, positions), turned(k, rope, key_positions)
-        above = below = scores(features(rq, False), features(rk, True))
+        rq, rk = rotated(q, rope, positions), rotated(k, rope, key_positions)
+        numerator = denominator = scores(features(rq, False), features(rk, True))
     else:
         pq, pk = features(q, False), features(k, True)
-        below = scores(pq, pk)
-        above = scores(turned(pq, rope, positions), turned(pk, rope, key_positions))
-    sees = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+        denominator = scores(pq, pk)
+        numerator = scores(rotated(pq, rope, positions), rotated(pk, rope, key_positions))
+    visible = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
     if causal:
-        sees = sees.tril()
+        visible = visible.tril()
     if same is not None:
-        sees = sees & same
-    sees = sees[None, None]
+        visible = visible & same
+    visible = visible[None, None]
     if padding is not None:
-        sees = sees & padding[:, None, None]
-    above, below = above.where(sees, 0.0), below.where(sees, 0.0)
-    divisor = below.sum(-1)
+        visible = visible & padding[:, None, None]
+    numerator, denominator = numerator.where(visible, 0.0), denominator.where(visible, 0.0)
+    divisor = denominator.sum(-1)
     if variant == "rotated":
-        least = (guard * divisor).clamp_min(1e-6)
-        own = above.sum(-1)
-        divisor = own.where(own.abs() >= least, least * torch.where(own < 0, -1.0, 1.0))
+        smallest = (guard * divisor).clamp_min(1e-6)
+        rotated_sum = numerator.sum(-1)
+        divisor = rotated_sum.where(
+            rotated_sum.abs() >= smallest, smallest * torch.where(rotated_sum < 0, -1.0, 1.0)
+        )
     else:
         divisor = divisor.clamp_min(1e-6)
-    return torch.einsum("bhij,bhje->bhie", above, v) / divisor[..., None]
+    return torch.einsum("bhij,bhje->bhie", numerator, v) / divisor[..., None]

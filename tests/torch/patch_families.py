@@ -36,7 +36,7 @@ _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size":
 
 @dataclass(frozen=True)
 class Family:
-    """How to make a tiny model, and what patch() is to say of it."""
+    """How to make a tiny model, and the expected report of patch()."""
 
     model_type: str
     pairing: str
@@ -101,7 +101,7 @@ FAMILIES = [
     Family("gpt_oss", "half", {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2}),
     Family("esm", "half", {"position_embedding_type": "rotary", "mask_token_id": 3},
            auto="AutoModelForMaskedLM", generates=False),
-    Family("nanochat", "half, backwards"),
+    Family("nanochat", "half, backward"),
     # part of the head
     Family("gpt_neox", "half", {"rotary_pct": 0.25}, partial=True),
     Family("phi", "half", {"partial_rotary_factor": 0.5}, partial=True),

@@ -1,4 +1,4 @@
-"""Attention written out: one score after the other, in float64."""
+"""Attention by its definition, in float64."""
 
 import math
 from collections.abc import Callable
@@ -7,24 +7,24 @@ import torch
 from torch import Tensor
 
 
-def sees(
+def is_visible(
     i: int, j: int, *, first: int = 0, causal: bool = False, window: int | None = None
 ) -> bool:
-    """Whether query i sees key j by their places."""
-    at = first + i
-    if causal and j > at:
+    """Whether key j is visible to query i, which is at position first + i."""
+    position = first + i
+    if causal and j > position:
         return False
-    return window is None or abs(at - j) < window
+    return window is None or abs(position - j) < window
 
 
 def visible(queries: int, keys: int, **mask: object) -> Tensor:
     return torch.tensor(
-        [[sees(i, j, **mask) for j in range(keys)] for i in range(queries)], dtype=torch.bool
+        [[is_visible(i, j, **mask) for j in range(keys)] for i in range(queries)], dtype=torch.bool
     ).reshape(queries, keys)
 
 
 def packed_visible(cu_q: list[int], cu_k: list[int], **mask: object) -> Tensor:
-    """Block by block; the last query of a sequence stands beside its last key."""
+    """Block-diagonal mask; the last query of a sequence is at the position of its last key."""
     result = torch.zeros(cu_q[-1], cu_k[-1], dtype=torch.bool)
     for s in range(len(cu_q) - 1):
         rows, columns = cu_q[s + 1] - cu_q[s], cu_k[s + 1] - cu_k[s]
@@ -41,8 +41,8 @@ def quadratic(
     bias: Tensor | Callable[[int, int, int], Tensor] | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """[batch, heads, tokens, head_dim]; mask broadcasts to [batch, heads, queries, keys]. Rows that
-    see nothing are 0."""
+    """[batch, heads, tokens, head_dim]; mask broadcasts to [batch, heads, queries, keys]. Queries
+    without visible keys give 0."""
     q, k, v = q.double(), k.double(), v.double()
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)

@@ -1,4 +1,4 @@
-"""Ropes to test with, and the rotation written out in float64."""
+"""Ropes for the tests, and the reference rotation in float64."""
 
 import json
 
@@ -56,7 +56,7 @@ def _join(x: Tensor, y: Tensor, pairing: str) -> Tensor:
 
 
 def reference(
-    x: Tensor, rope: str, positions: Tensor, token_dim: int = -3, turn: str = "rotate"
+    x: Tensor, rope: str, positions: Tensor, token_dim: int = -3, op: str = "rotate"
 ) -> Tensor:
     """z * x for positions [axes, batch or 1, tokens]; x is [.., tokens, heads, head_dim]."""
     fields = json.loads(rope)
@@ -65,16 +65,16 @@ def reference(
     f = matrix(rope, "frequencies", x.device)
     at = positions.double().to(x.device)
     phase = torch.einsum("abt,pa->btp", at.expand(f.shape[1], -1, -1), f)
-    size = torch.full_like(phase, 1.0 if turn == "shift" else fields.get("scale", 1.0))
+    size = torch.full_like(phase, 1.0 if op == "shift" else fields.get("scale", 1.0))
     if "growth" in fields:
-        past = at if turn == "shift" else at - fields.get("growth_origin", 0.0)
+        past = at if op == "shift" else at - fields.get("growth_origin", 0.0)
         grown = torch.einsum("abt,pa->btp", past, matrix(rope, "growth", x.device))
         size = size * grown.exp()
-    if turn in ("adjoint", "unrotate"):
+    if op in ("adjoint", "unrotate"):
         read, write, phase = write, read, -phase
-    if turn == "shift":
+    if op == "shift":
         read = write
-    if turn == "unrotate":
+    if op == "unrotate":
         size = 1.0 / size
     heads = -2 if token_dim == -3 else -3
     c, s = (size * phase.cos()).unsqueeze(heads), (size * phase.sin()).unsqueeze(heads)
@@ -82,12 +82,12 @@ def reference(
     end = begin + 2 * f.shape[0]
     wide = x.double()
     a, b = _pairs(wide[..., begin:end], read)
-    turned = _join(a * c - b * s, a * s + b * c, write)
-    return torch.cat([wide[..., :begin], turned, wide[..., end:]], -1)
+    rotated = _join(a * c - b * s, a * s + b * c, write)
+    return torch.cat([wide[..., :begin], rotated, wide[..., end:]], -1)
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Units in the last place of results up to about 8; for float64 what float64 angles lose."""
+    """A few ulp of results up to about 8; for float64 the rounding error of the angles."""
     return {torch.float64: 1e-11, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 4e-3}[
         dtype
     ]

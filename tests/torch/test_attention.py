@@ -110,7 +110,7 @@ def test_packed_sequences_with_everything_else(device: str) -> None:
 
 
 def test_packed_sequences_do_not_touch_each_other(device: str) -> None:
-    """Scores across sequences are not computed: what is not a number stays where it is."""
+    """Scores across sequences are not computed: a NaN stays within its sequence."""
     dtype = torch.float64 if device == "cpu" else torch.bfloat16
     q, k, v = heads(device, 9, 9, batch=1, dtype=dtype)
     with torch.no_grad():
@@ -130,7 +130,7 @@ def test_bias(shape: tuple[int, ...], causal: bool, device: str) -> None:
     check(result, quadratic(*inputs, mask, bias), [*inputs, bias])
 
 
-def test_queries_that_see_nothing_give_0(device: str) -> None:
+def test_queries_without_visible_keys_give_0(device: str) -> None:
     padding = torch.tensor([[False, False, True], [False, False, False]], device=device)
     for bias in [None, torch.zeros(3, 3, device=device, dtype=torch.float64)]:
         inputs = heads(device, 3, 3)
@@ -175,7 +175,7 @@ def test_types(dtype: torch.dtype, kv_heads: int, device: str) -> None:
             assert used in ("flash", "cudnn"), (used, options)
 
 
-def test_the_kernel_is_the_one_that_it_says(device: str) -> None:
+def test_reported_backend_is_the_one_that_runs(device: str) -> None:
     inputs = heads(device, 8, 8, kv_heads=4, dtype=torch.float32)
     assert rt.attention_backend(*inputs, causal=True) in ("flash", "efficient")
     with sdpa_kernel(SDPBackend.MATH):
@@ -185,20 +185,20 @@ def test_the_kernel_is_the_one_that_it_says(device: str) -> None:
     torch.testing.assert_close(result, rt.attend(*inputs, causal=True))
 
 
-def test_a_rope_on_the_way(device: str) -> None:
+def test_attend_with_rope(device: str) -> None:
     q, k, v = heads(device, 5, 5)
     positions = torch.tensor([3, 5, 6, 100, 2], device=device)
     for rope in [text(softmax_scale=1.5), text(growth=[0.01 * i for i in range(8)])]:
         embedding = rt.RotaryEmbedding(rope, token_dim=-2)
-        turned = embedding(q, k, positions)
+        rotated = embedding(q, k, positions)
         result = rt.attend(q, k, v, rope=rope, positions=positions, causal=True)
         scale = 0.25 * embedding.softmax_scale
-        expected = quadratic(*turned, v, visible(5, 5, causal=True), scale=scale)
+        expected = quadratic(*rotated, v, visible(5, 5, causal=True), scale=scale)
         check(result, expected, [q, k, v])
     cu = torch.tensor([0, 2, 5], device=device)
-    turned = rt.rotate(q, k, rope=text(), cu_seqlens=cu, token_dim=-2)
+    rotated = rt.rotate(q, k, rope=text(), cu_seqlens=cu, token_dim=-2)
     torch.testing.assert_close(
-        rt.attend(q, k, v, rope=text(), cu_seqlens=cu), rt.attend(*turned, v, cu_seqlens=cu)
+        rt.attend(q, k, v, rope=text(), cu_seqlens=cu), rt.attend(*rotated, v, cu_seqlens=cu)
     )
 
 
@@ -212,7 +212,7 @@ def test_dropout_drops_weights_and_scales_the_rest(device: str) -> None:
     torch.testing.assert_close(dropped[~gone], 2 * kept[~gone])
 
 
-def test_another_size_of_values(device: str) -> None:
+def test_values_of_another_head_dim(device: str) -> None:
     q, k, _ = heads(device, 5, 5)
     v = torch.randn(2, 2, 5, 24, dtype=torch.float64, device=device, requires_grad=True)
     check(rt.attend(q, k, v), quadratic(q, k, v), [q, k, v])
@@ -240,7 +240,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("change,message", ERRORS)
-def test_what_does_not_fit_is_said(change: dict[str, object], message: str) -> None:
+def test_rejects_wrong_arguments(change: dict[str, object], message: str) -> None:
     arguments = {
         "q": torch.zeros(2, 4, 5, 16),
         "k": torch.zeros(2, 2, 5, 16),
@@ -291,8 +291,8 @@ def test_torch_func(device: str) -> None:
     torch.testing.assert_close(mapped[1], OPS.attend(2 * q, k, v, causal=True))
 
 
-def test_the_measurement_of_what_a_rope_costs(device: str) -> None:
-    from rotary.torch.attention_cost import rope_cost
+def test_benchmark_of_rope_cost(device: str) -> None:
+    from attention_cost import rope_cost
 
     sizes = {"batch": 1, "heads": 2, "tokens": 8, "head_dim": 8, "rounds": 1}
     rows = rope_cost(device=device, dtype=torch.float32, **sizes)

@@ -68,7 +68,7 @@ def test_cross_attention(device: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rope", "rope+alibi", "t5"])
-def test_packed_is_one_sequence_after_the_other(name: str, device: str) -> None:
+def test_packed_sequences_match_separate_ones(name: str, device: str) -> None:
     encoding = rt.make_encoding(name, heads=4, rope=text())
     attention = module(device, causal=True, encoding=encoding)
     x = tokens(device, 1, 9, 64)
@@ -89,7 +89,7 @@ CHUNKS = [[1] * 9, [4, 1, 3, 1], [9], [2, 7]]
 
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("name", ["rope", "xpos", "rope+alibi", "rope+distance", "t5"])
-def test_decoding_is_the_full_pass(name: str, window: int | None, device: str) -> None:
+def test_decoding_with_cache_matches_full_pass(name: str, window: int | None, device: str) -> None:
     rope = ROPES["growing"] if name == "xpos" else text()
     encoding = rt.make_encoding(name, heads=4, rope=rope, causal=True, max_distance=6, buckets=8)
     attention = module(device, causal=True, window=window, encoding=encoding)
@@ -106,7 +106,7 @@ def test_decoding_is_the_full_pass(name: str, window: int | None, device: str) -
 
 
 def test_decoding_rows_of_different_length(device: str) -> None:
-    """Padded on the left: each row is what it is alone."""
+    """Left padding: each row gives the same result as alone."""
     attention = module(device, causal=True)
     rows = [tokens(device, 1, n, 64) for n in (3, 5)]
     with torch.no_grad():
@@ -125,15 +125,15 @@ def test_decoding_rows_of_different_length(device: str) -> None:
         torch.testing.assert_close(y[1:], attention(rows[1]))
 
 
-def test_the_cache(device: str) -> None:
+def test_cache(device: str) -> None:
     cache = rt.KeyValueCache(capacity=4)
     k, v = tokens(device, 3, 2, 4, 8), tokens(device, 3, 2, 4, 6)
     keys, values = cache.append(k, v)
     assert torch.equal(keys, k) and torch.equal(values, v) and cache.capacity == 4
-    place = keys.data_ptr()
+    address = keys.data_ptr()
     cache.truncate(2)
     keys, _ = cache.append(k[:, :, 3:], v[:, :, 3:])
-    assert keys.data_ptr() == place and torch.equal(keys, k[:, :, [0, 1, 3]])
+    assert keys.data_ptr() == address and torch.equal(keys, k[:, :, [0, 1, 3]])
     keys, values = cache.append(k, v)
     assert (cache.tokens, cache.capacity) == (7, 8)
     assert torch.equal(keys[:, :, 3:], k) and torch.equal(values[:, :, :2], v[:, :, :2])
@@ -169,8 +169,8 @@ def test_training(device: str) -> None:
     assert torch.equal(attention(x), attention(x))
 
 
-def test_names_of_parameters() -> None:
-    """Those of the C++ module: weights go from one to the other."""
+def test_parameter_names() -> None:
+    """Those of the C++ module, so that state dicts are interchangeable."""
     encoding = rt.make_encoding("rope+t5", heads=4, rope=text(), learn="log_gain")
     names = list(module("cpu", encoding=encoding).state_dict())
     linear = [f"{name}.{part}" for name in ("query", "key", "value", "output")
@@ -204,7 +204,7 @@ ERRORS = [
     (lambda m, x: m(x[0]), r"x must be \[batch, tokens, 64\], got \[5, 64\]"),
     (lambda m, x: m(x, x[..., :3]), r"memory must be \[batch, tokens, 64\], got"),
     (lambda m, x: m(x, memory_positions=x), "memory_positions and memory_cu_seqlens need memory"),
-    (lambda m, x: m(x, x, cache=rt.KeyValueCache()), "a cache is for one sequence a row"),
+    (lambda m, x: m(x, x, cache=rt.KeyValueCache()), "a cache supports neither memory nor packed"),
     (lambda m, x: rt.Attention(0, 4), "model_dim and heads must be positive, got 0 and 4"),
     (lambda m, x: rt.Attention(64, 5), "heads must divide model_dim, got 5 and 64"),
     (lambda m, x: rt.Attention(64, 4, kv_heads=3), "kv_heads must divide heads, got 3 and 4"),
@@ -213,6 +213,6 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("call,message", ERRORS)
-def test_what_does_not_fit_is_said(call: object, message: str) -> None:
+def test_rejects_wrong_arguments(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=r"\[Attention\] " + message):
         call(module("cpu"), tokens("cpu", 2, 5, 64))

@@ -1,19 +1,18 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""python -m rotary.bench prints what it says it prints. No time is judged here."""
+"""bench/torch/bench_rotation.py: the rows and the table that it prints. Times are not checked."""
 
 import json
 import pathlib
 
+import bench_rotation
 import pytest
-
-from rotary.torch import bench
 
 
 def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
     saved = tmp_path / "rows.jsonl"
     small = ["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model"]
-    bench.main([*small, "--json", "--save", str(saved)])
+    bench_rotation.main([*small, "--json", "--save", str(saved)])
     printed = capsys.readouterr().out
     assert saved.read_text() == printed
     rows = [json.loads(line) for line in printed.splitlines()]
@@ -27,7 +26,9 @@ def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Non
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [bench.Row("model", "float32", "rotary", 1e6, 1.0, tokens_per_s=512.0, peak_mib=7.0)]
-    bench.show(rows, "cpu", 16)
+    rows = [
+        bench_rotation.Row("model", "float32", "rotary", 1e6, 1.0, tokens_per_s=512.0, peak_mib=7.0)
+    ]
+    bench_rotation.show(rows, "cpu", 16)
     line = capsys.readouterr().out.splitlines()[-1]
     assert line.split() == ["model", "float32", "rotary", "1,000,000", "1.00", "512", "7"]

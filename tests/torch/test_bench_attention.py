@@ -1,17 +1,16 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""python -m rotary.torch.bench_attention prints, writes and reads what it says. No time is judged
-here."""
+"""bench/torch/bench_attention.py: the rows that it prints and saves. Times are not checked."""
 
 import json
 import pathlib
 
+import bench_attention
 import pytest
 import torch
 from ropes import ladder, text
 
 import rotary.torch as rt
-from rotary.torch import bench_attention
 
 SMALL = ["--device", "cpu", "--heads", "2", "--head-dim", "16", "--seconds", "0.001"]
 
@@ -42,7 +41,7 @@ def test_spread() -> None:
 
 
 def test_slow_candidates_drop_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """With no time to spend, every candidate has its first length alone."""
+    """With a time budget of 0, every candidate runs at its first length only."""
     bench_attention.main([*SMALL, "--lengths", "16,32", "--only", "elu", "--seconds", "1e-9"])
     out = capsys.readouterr().out
     assert "linear, elu" in out
@@ -61,7 +60,7 @@ def test_plot(tmp_path: pathlib.Path) -> None:
     assert drawn.startswith("<?xml")
 
 
-def test_all_pairs_is_the_same_attention() -> None:
+def test_all_pairs_matches_linear_attend() -> None:
     q, k, v = (torch.randn(1, 2, 70, 16, dtype=torch.float64) for _ in range(3))
     rope = text(frequencies=ladder(8))
     torch.testing.assert_close(

@@ -1,5 +1,4 @@
-"""The short way of rotary.torch's functions to the operators: what it does itself, and what it
-leaves to torch.ops."""
+"""Calls of the operators without the boxing of torch.ops, and what they leave to torch.ops."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ import rotary.torch as rt
 from rotary.torch._library import calls, ops
 
 ROPE = text(scale=1.25)
-TURNS = ["rotate", "rotate_", "unrotate", "unrotate_", "adjoint", "shift", "shift_"]
+ROTATIONS = ["rotate", "rotate_", "unrotate", "unrotate_", "adjoint", "shift", "shift_"]
 
 
 def tensors(device: str, count: int = 2) -> tuple[torch.Tensor, ...]:
@@ -21,17 +20,17 @@ def tensors(device: str, count: int = 2) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("turn", TURNS)
-def test_gives_what_torch_ops_gives(turn: str, count: int, device: str) -> None:
+@pytest.mark.parametrize("op", ROTATIONS)
+def test_same_results_as_torch_ops(op: str, count: int, device: str) -> None:
     given = tensors(device, count)
     at = torch.arange(5, device=device)
     for where in [(at, None, 0, -3), (None, None, 7, -3), (at.view(1, 5), None, 0, -3)]:
         copies = tuple(x.clone() for x in given)
-        wanted = getattr(ops, turn)([x.clone() for x in given], ROPE, *where)
-        found = getattr(calls, turn)(copies, ROPE, *where)
-        if turn.endswith("_"):
+        wanted = getattr(ops, op)([x.clone() for x in given], ROPE, *where)
+        found = getattr(calls, op)(copies, ROPE, *where)
+        if op.endswith("_"):
             wanted = [x.clone() for x in given]
-            getattr(ops, turn)(wanted, ROPE, *where)
+            getattr(ops, op)(wanted, ROPE, *where)
             assert found is (copies[0] if count == 1 else copies)
         found = (found,) if count == 1 else found
         assert type(found) is tuple and len(found) == count
@@ -39,12 +38,12 @@ def test_gives_what_torch_ops_gives(turn: str, count: int, device: str) -> None:
             assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("turn", ["rotate_table", "adjoint_table"])
-def test_tables(turn: str, device: str) -> None:
+@pytest.mark.parametrize("op", ["rotate_table", "adjoint_table"])
+def test_tables(op: str, device: str) -> None:
     angles = torch.randn(5, 8, device=device)
     given = tensors(device)
-    found = getattr(calls, turn)(given, angles.cos(), angles.sin(), ROPE, -3)
-    wanted = getattr(ops, turn)(given, angles.cos(), angles.sin(), ROPE, -3)
+    found = getattr(calls, op)(given, angles.cos(), angles.sin(), ROPE, -3)
+    wanted = getattr(ops, op)(given, angles.cos(), angles.sin(), ROPE, -3)
     for a, b in zip(found, wanted, strict=True):
         assert torch.equal(a, b)
 
@@ -68,7 +67,7 @@ def refused() -> dict[str, Callable[[], tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("case", refused().keys())
-def test_other_types_are_left_to_torch_ops(case: str) -> None:
+def test_falls_back_to_torch_ops(case: str) -> None:
     assert calls.rotate(*refused()[case]()) is NotImplemented
 
 

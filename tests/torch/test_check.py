@@ -170,7 +170,7 @@ def test_a_bfloat16_model_as_transformers_loads_it_is_healthy() -> None:
     assert check(BY_TYPE["llama"].make(torch.bfloat16)) == []
 
 
-def test_models_that_are_not_read_are_named() -> None:
+def test_lists_models_that_cannot_be_checked() -> None:
     model = llama()
     model.model.rotary_emb.config = None
     model.config.rope_parameters["rope_type"] = "unheard-of"

@@ -63,7 +63,7 @@ def test_real_positions(device: str) -> None:
 
 
 def test_decoding_compiles_once_or_twice(device: str) -> None:
-    """A growing first position and length make no new graph a step."""
+    """A growing first position and length do not recompile in every step."""
     module = rt.RotaryEmbedding(ROPES["half"], token_dim=-2)
     f, counter = compiled(lambda q, k, n: module(q, k, first=n), dynamic=True)
     for n in range(3, 9):

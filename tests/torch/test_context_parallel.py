@@ -1,4 +1,4 @@
-"""Attention over a sequence that lies on several ranks: here two processes and Gloo."""
+"""Context parallelism: a sequence sharded across ranks, here two processes with Gloo."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ OPS = torch.ops.rotary
 WORKER = Path(__file__).with_name("context_parallel_worker.py")
 
 
-def test_two_ranks_are_one(tmp_path: Path) -> None:
+def test_two_ranks_match_one(tmp_path: Path) -> None:
     """Forward and backward, contiguous and zigzag, causal and not: see the worker."""
     workers = [
         subprocess.Popen(
@@ -30,32 +30,35 @@ def test_two_ranks_are_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_a_causal_mask_is_the_same_work_for_every_rank_of_a_zigzag(ranks: int) -> None:
+def test_zigzag_balances_causal_attention(ranks: int) -> None:
     tokens = 8 * ranks
     like = torch.empty(0)
-    all_of_them = []
+    shards_of_all = []
     for shard in ("zigzag", "contiguous"):
         work = []
         for rank in range(ranks):
             at = OPS.shard_positions(like, tokens, rank, ranks, shard)
             assert torch.equal(at, OPS.shard_tokens(torch.arange(tokens), 0, rank, ranks, shard))
             work.append(int((at + 1).sum()))  # keys that its queries see
-            all_of_them.append(at)
+            shards_of_all.append(at)
         assert sum(work) == tokens * (tokens + 1) // 2
         assert len(set(work)) == (1 if shard == "zigzag" else ranks)
-    for shards in (all_of_them[:ranks], all_of_them[ranks:]):
+    for shards in (shards_of_all[:ranks], shards_of_all[ranks:]):
         assert torch.equal(torch.cat(shards).sort().values, torch.arange(tokens))
 
 
 ERRORS = [
-    (("like", 6, 0, 2, "zigzag"), r"\[shard_positions\] tokens must divide by 2 x ranks, 4, got 6"),
-    (("like", 5, 0, 2, "contiguous"), r"tokens must divide by ranks, 2, got 5"),
+    (
+        ("like", 6, 0, 2, "zigzag"),
+        r"\[shard_positions\] tokens must be a multiple of 2 x ranks, 4, got 6",
+    ),
+    (("like", 5, 0, 2, "contiguous"), r"tokens must be a multiple of ranks, 2, got 5"),
     (("like", 8, 2, 2, "zigzag"), r"rank must be from 0 to ranks - 1, got rank 2 of 2"),
     (("like", 8, 0, 2, "ring"), r"shard must be zigzag or contiguous, got ring"),
 ]
 
 
 @pytest.mark.parametrize("arguments,message", ERRORS)
-def test_what_does_not_fit_is_said(arguments: tuple[object, ...], message: str) -> None:
+def test_rejects_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OPS.shard_positions(torch.empty(0), *arguments[1:])

@@ -1,4 +1,4 @@
-"""Every encoding against its formula, written out score by score in float64."""
+"""Every encoding against its formula, evaluated score by score in float64."""
 
 import json
 import math
@@ -18,7 +18,7 @@ XPOS = text(growth=[0.01 * i for i in range(8)])
 
 
 def table(heads: int, queries: list[float], keys: list[float], value: object) -> Tensor:
-    """value(h, i, j) for positions i of queries and j of keys."""
+    """value(h, i, j) for query positions i and key positions j: [heads, queries, keys]."""
     return torch.tensor(
         [[[value(h, i, j) for j in keys] for i in queries] for h in range(heads)],
         dtype=torch.float64,
@@ -26,7 +26,7 @@ def table(heads: int, queries: list[float], keys: list[float], value: object) ->
 
 
 def t5_bucket(i: int, j: int, buckets: int, max_distance: int, causal: bool) -> int:
-    """Raffel et al. 2020, 2.1 and its code: rings of distances, the outer ones logarithmic."""
+    """Raffel et al. 2020, 2.1 and its code: one bucket per distance, then logarithmic ones."""
     start, n = 0, i - j
     if causal:
         n = max(n, 0)
@@ -35,13 +35,13 @@ def t5_bucket(i: int, j: int, buckets: int, max_distance: int, causal: bool) -> 
         start, n = (buckets, -n) if n < 0 else (0, n)
     if n < buckets // 2:
         return start + n
-    inner = buckets // 2
-    ring = math.log(n / inner) / math.log(max_distance / inner) * (buckets - inner)
-    return start + min(inner + int(ring + 1e-9), buckets - 1)
+    exact = buckets // 2
+    log_bucket = math.log(n / exact) / math.log(max_distance / exact) * (buckets - exact)
+    return start + min(exact + int(log_bucket + 1e-9), buckets - 1)
 
 
 def alibi_slope(h: int, heads: int) -> float:
-    """Press et al. 2022: the geometric sequence, with the authors' rule for other numbers."""
+    """Press et al. 2022: a geometric sequence, and the authors' rule for no power of two."""
     if heads & (heads - 1) == 0:
         return 2.0 ** (-8.0 * (h + 1) / heads)
     below = 2 ** int(math.log2(heads))
@@ -55,10 +55,10 @@ def formula(encoding: Encoding, name: str) -> object:
     p = {key: value.detach().double().cpu() for key, value in encoding.named_parameters()}
 
     def distance(h: int, i: int, j: int) -> float:
-        most = (len(p["table"]) - 1) // (1 if encoding.causal else 2)
+        max_distance = (len(p["table"]) - 1) // (1 if encoding.causal else 2)
         if encoding.causal:
-            return p["table"][min(max(i - j, 0), most), h].item()
-        return p["table"][min(max(i - j, -most), most) + most, h].item()
+            return p["table"][min(max(i - j, 0), max_distance), h].item()
+        return p["table"][min(max(i - j, -max_distance), max_distance) + max_distance, h].item()
 
     def t5(h: int, i: int, j: int) -> float:
         row = t5_bucket(i, j, len(p["weight"]), encoding.max_distance, encoding.causal)
@@ -94,7 +94,7 @@ SCORES = ["t5", "distance", "alibi", "kerple_log", "kerple_power"]
 def test_bias(name: str, causal: bool, device: str) -> None:
     encoding = rt.make_encoding(name, heads=HEADS, buckets=8, max_distance=20, causal=causal)
     encoding = randomized(encoding).to(device)
-    assert encoding.sites == {"score"}
+    assert encoding.targets == {"score"}
     value = formula(encoding, name)
     like = torch.empty(0, device=device)
     close = {"rtol": 1e-6, "atol": 1e-6} if name == "alibi" else {}
@@ -121,8 +121,8 @@ def test_real_positions(name: str, device: str) -> None:
     torch.testing.assert_close(bias.double().cpu(), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_t5_has_the_buckets_of_transformers() -> None:
-    """Over all distances, at its own sizes: models were trained with these edges."""
+def test_t5_buckets_are_those_of_transformers() -> None:
+    """At T5's own sizes: models were trained with these bucket edges."""
     from transformers.models.t5.modeling_t5 import T5Attention
 
     weight = torch.arange(32.0)[:, None]
@@ -133,7 +133,7 @@ def test_t5_has_the_buckets_of_transformers() -> None:
         assert torch.equal(bias.long(), theirs)
 
 
-def test_alibi_has_the_published_slopes() -> None:
+def test_alibi_slopes_are_those_of_the_paper() -> None:
     slopes = OPS.alibi_slopes(torch.empty(0), 8)
     assert slopes.tolist() == [2.0**-h for h in range(1, 9)]
     for heads in [1, 2, 3, 12, 16, 20, 71]:
@@ -197,7 +197,7 @@ def test_sinusoids(device: str) -> None:
 
 def test_learned_positions(device: str) -> None:
     encoding = rt.make_encoding("learned", max_positions=10, model_dim=4).to(device)
-    assert encoding.sites == {"input"} and encoding.weight.std() < 0.1
+    assert encoding.targets == {"input"} and encoding.weight.std() < 0.1
     x = torch.randn(2, 3, 4, device=device)
     at = torch.tensor([[1, 1, 9], [0, 2, 4]], device=device)
     torch.testing.assert_close(encoding.embed(x, at), x + encoding.weight[at])
@@ -214,7 +214,7 @@ ALL = [
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", ALL)
-def test_attention_with_it(name: str, causal: bool, device: str) -> None:
+def test_attention_with_encoding(name: str, causal: bool, device: str) -> None:
     """The module against the whole formula: input, rotation, bias, softmax."""
     dim, heads, tokens = 96, HEADS, 7
     encoding = rt.make_encoding(
@@ -251,31 +251,31 @@ def test_attention_with_it(name: str, causal: bool, device: str) -> None:
             scale *= fields.get("softmax_scale", 1.0)
     for score in SCORES:
         if score in parts:
-            places = list(range(tokens))
-            bias = table(heads, places, places, formula(parts[score], score)).to(device)
+            positions = list(range(tokens))
+            bias = table(heads, positions, positions, formula(parts[score], score)).to(device)
     y = quadratic(q, k, v, visible(tokens, tokens, causal=causal), bias, scale)
     expected = attention.output(y.transpose(1, 2).flatten(2))
     tolerance = 1e-6 if "alibi" in parts else 1e-9
     torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
 
 
-def test_sites() -> None:
+def test_targets() -> None:
     rope = text()
-    assert rt.make_encoding("none").sites == frozenset()
-    assert rt.make_encoding("rope", rope=rope).sites == {"query_key"}
+    assert rt.make_encoding("none").targets == frozenset()
+    assert rt.make_encoding("rope", rope=rope).targets == {"query_key"}
     hybrid = rt.make_encoding("sinusoidal+rope+alibi", heads=2, rope=rope)
-    assert hybrid.sites == {"input", "query_key", "score"}
+    assert hybrid.targets == {"input", "query_key", "score"}
 
 
 ERRORS = [
     (lambda: rt.make_encoding("rotary"), r"\[make_encoding\] name must be of .* got 'rotary'"),
     (lambda: rt.make_encoding("t5"), r"heads must be positive for t5, got 0"),
-    (lambda: rt.make_encoding("rope"), "rope wants a rope"),
-    (lambda: rt.make_encoding("xpos", rope=text()), "xpos wants a rope that grows"),
+    (lambda: rt.make_encoding("rope"), "rope must be given for rope"),
+    (lambda: rt.make_encoding("xpos", rope=text()), "rope must have growth for xpos"),
     (lambda: rt.Kerple(2, "exp"), r"\[Kerple\] kind must be log or power"),
     (
         lambda: OPS.t5_bias(torch.zeros(8, 2), 2, 2, 0, torch.rand(2)),
-        r"\[t5_bias\] positions must be whole numbers, got Float",
+        r"\[t5_bias\] positions must be integers, got Float",
     ),
     (lambda: OPS.t5_bias(torch.zeros(32, 2), 2, 2, max_distance=8), "max_distance must be more"),
     (lambda: OPS.alibi_bias(torch.rand(2, 2), 2, 2), r"slopes must be \[heads\]"),
@@ -289,7 +289,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("call,message", ERRORS)
-def test_what_does_not_fit_is_said(call: object, message: str) -> None:
+def test_rejects_wrong_arguments(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The feed-forward layer's own operator: on the CPU its formulas, on Hopper the kernels."""
+"""The feed_forward operator: the reference on the CPU, the kernels on Hopper."""
 
 import pytest
 import torch
@@ -11,8 +11,8 @@ import rotary.torch  # noqa: F401  (loads the operators)
 
 OPS = torch.ops.rotary
 HAS_KERNEL = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
-# What rounding does to a number at most; to many of them, in the norm, 0.42 of it. Sums in float32
-# weigh little beside it, but for float32 itself, which has 2^-24.
+# Maximum relative rounding error of an element; in the norm of many elements it is 0.42 of that.
+# The error of float32 sums is negligible, except for float32 itself, which rounds to 2^-24.
 ROUNDING = {torch.float32: 2.0**-20, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 
 
@@ -24,7 +24,7 @@ def device(request: pytest.FixtureRequest) -> str:
 def inputs_of(
     rows: tuple[int, ...], width: int, columns: int, dtype: torch.dtype, device: str
 ) -> list[Tensor]:
-    """x, inner, bias and outer; z is of about 1.5, where GELU bends."""
+    """x, inner, bias and outer; z is about 1.5, where GELU is curved."""
     x = torch.randn(*rows, width, device=device).to(dtype)
     inner = (torch.randn(columns, width, device=device) * 1.5 / width**0.5).to(dtype)
     bias = torch.randn(columns, device=device) * 0.5
@@ -33,19 +33,19 @@ def inputs_of(
 
 
 def formula(x: Tensor, inner: Tensor, bias: Tensor, outer: Tensor) -> list[Tensor]:
-    """y, h and what gelu's gradient is multiplied by, in double."""
+    """y, h and the derivative of GELU, in float64."""
     z = (functional.linear(x.double(), inner.double()) + bias.double()).requires_grad_()
     h = functional.gelu(z)
-    (slope,) = torch.autograd.grad(h.sum(), z, retain_graph=True)
-    return [functional.linear(h, outer.double()), h, slope.detach()]
+    (derivative,) = torch.autograd.grad(h.sum(), z, retain_graph=True)
+    return [functional.linear(h, outer.double()), h, derivative.detach()]
 
 
-def apart(a: Tensor, b: Tensor) -> float:
+def relative_error(a: Tensor, b: Tensor) -> float:
     assert a.shape == b.shape
     return ((a.double() - b).norm() / b.norm()).item()
 
 
-# A tile and less; several, the last one short in both directions; more than a device has at once.
+# Less than a tile; several tiles, partial in both dimensions; more tiles than run at once.
 SHAPES = [((5,), 64, 64), ((2, 150), 128, 320), ((3, 257), 192, 448)]
 LARGE = ((5000,), 128, 1536)
 
@@ -57,13 +57,17 @@ def shapes_of(device: str) -> list[tuple[tuple[int, ...], int, int]]:
 def test_results(device: str) -> None:
     for rows, width, columns in shapes_of(device):
         inputs = inputs_of(rows, width, columns, torch.bfloat16, device)
-        y, h, slope = OPS.feed_forward(*inputs)
-        wanted_y, wanted_h, wanted_slope = formula(*inputs)
-        assert (y.dtype, h.dtype, slope.dtype) == (torch.bfloat16, torch.bfloat16, torch.float16)
-        assert apart(h, wanted_h) < 0.5 * ROUNDING[torch.bfloat16]
-        # Most slopes lie just above 1, where steps are largest beside the number.
-        assert apart(slope, wanted_slope) < 0.6 * ROUNDING[torch.float16]
-        assert apart(y, wanted_y) < 0.75 * ROUNDING[torch.bfloat16]
+        y, h, derivative = OPS.feed_forward(*inputs)
+        wanted_y, wanted_h, wanted_derivative = formula(*inputs)
+        assert (y.dtype, h.dtype, derivative.dtype) == (
+            torch.bfloat16,
+            torch.bfloat16,
+            torch.float16,
+        )
+        assert relative_error(h, wanted_h) < 0.5 * ROUNDING[torch.bfloat16]
+        # Most derivatives are just above 1, where the relative rounding error is largest.
+        assert relative_error(derivative, wanted_derivative) < 0.6 * ROUNDING[torch.float16]
+        assert relative_error(y, wanted_y) < 0.75 * ROUNDING[torch.bfloat16]
 
 
 def test_gradients(device: str) -> None:
@@ -75,10 +79,10 @@ def test_gradients(device: str) -> None:
         wanted = torch.autograd.grad(formula(*inputs)[0], inputs, grad.double())
         for name, a, b in zip(["x", "inner", "bias", "outer"], found, wanted, strict=True):
             assert a.dtype == b.dtype, name
-            assert apart(a, b.double()) < 0.75 * ROUNDING[torch.bfloat16], name
+            assert relative_error(a, b.double()) < 0.75 * ROUNDING[torch.bfloat16], name
 
 
-def test_same_numbers_in_every_run(device: str) -> None:
+def test_deterministic(device: str) -> None:
     inputs = inputs_of((4000,) if device == "cuda" else (300,), 128, 320, torch.bfloat16, device)
     results = []
     for _ in range(2):
@@ -88,18 +92,18 @@ def test_same_numbers_in_every_run(device: str) -> None:
         assert torch.equal(a, b)
 
 
-def test_far_out(device: str) -> None:
-    """Where GELU is 0 or z, and where the slope is 0 or 1; no NaN."""
+def test_saturated_gelu(device: str) -> None:
+    """GELU is exactly 0 or z and its derivative 0 or 1, without NaN."""
     z = torch.tensor([-1e4, -40.0, -9.0, 0.0, 9.0, 40.0, 1e4]).to(device)
     x = torch.ones(130, 64, device=device, dtype=torch.bfloat16) / 64
     inner = torch.zeros(64, 64, device=device, dtype=torch.bfloat16)
     bias = torch.zeros(64, device=device)
     bias[: len(z)] = z
-    _, h, slope = OPS.feed_forward(x, inner, bias, inner)
+    _, h, derivative = OPS.feed_forward(x, inner, bias, inner)
     wanted = torch.tensor([0.0, 0.0, 0.0, 0.0, 9.0, 40.0, 1e4]).to(device, torch.bfloat16)
     steps = torch.tensor([0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 1.0]).to(device, torch.float16)
     assert torch.allclose(h[:, : len(z)], wanted.expand(130, -1), rtol=0, atol=1e-15)
-    assert torch.equal(slope[:, : len(z)], steps.expand(130, -1))
+    assert torch.equal(derivative[:, : len(z)], steps.expand(130, -1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -107,10 +111,10 @@ def test_other_types_on_the_cpu(dtype: torch.dtype) -> None:
     inputs = inputs_of((2, 7), 24, 40, dtype, "cpu")
     y = OPS.feed_forward(*inputs)[0]
     wanted = formula(*inputs)[0]
-    assert apart(y, wanted) < 0.75 * ROUNDING[dtype]
+    assert relative_error(y, wanted) < 0.75 * ROUNDING[dtype]
     found = torch.autograd.grad(y, inputs, torch.ones_like(y))
     for a, b in zip(found, torch.autograd.grad(wanted.sum(), inputs), strict=True):
-        assert apart(a, b.double()) < 1.5 * ROUNDING[dtype]
+        assert relative_error(a, b.double()) < 1.5 * ROUNDING[dtype]
 
 
 def test_no_rows(device: str) -> None:
@@ -122,15 +126,15 @@ def test_no_rows(device: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["x", "inner", "bias", "outer"])
-def test_one_gradient_alone(device: str, wanted: str) -> None:
-    """In memory of any order, from a gradient that is one number seen everywhere."""
+def test_single_gradient_with_any_strides(device: str, wanted: str) -> None:
+    """One gradient, with transposed inputs and an output gradient of stride 0."""
     names = ["x", "inner", "bias", "outer"]
     inputs = [t.detach() for t in inputs_of((2, 70), 64, 128, torch.bfloat16, device)]
     inputs = [t if t.dim() == 1 else t.mT.contiguous().mT for t in inputs]
     one = inputs[names.index(wanted)].requires_grad_()
     (found,) = torch.autograd.grad(OPS.feed_forward(*inputs)[0].sum(), one)
     (exact,) = torch.autograd.grad(formula(*inputs)[0].sum(), one)
-    assert apart(found, exact.double()) < 0.75 * ROUNDING[torch.bfloat16]
+    assert relative_error(found, exact.double()) < 0.75 * ROUNDING[torch.bfloat16]
 
 
 def test_one_row(device: str) -> None:
@@ -156,7 +160,7 @@ def test_autocast_leaves_types_alone(device: str) -> None:
         assert torch.equal(a, b)
 
 
-def test_a_second_derivative_is_refused(device: str) -> None:
+def test_rejects_second_derivatives(device: str) -> None:
     inputs = inputs_of((3,), 64, 128, torch.bfloat16, device)
     y = OPS.feed_forward(*inputs)[0]
     with pytest.raises(NotImplementedError, match="no second derivative"):
@@ -171,11 +175,11 @@ def test_a_second_derivative_is_refused(device: str) -> None:
         ({"outer": torch.zeros(4, 8, dtype=torch.half)}, "weights must be of x's type"),
         ({"bias": torch.zeros(9)}, r"bias must be \[8\] of float32"),
         ({"x": torch.zeros(3, 4, dtype=torch.double)}, "float32, bfloat16 or float16"),
-        ({"bias": torch.zeros(8, device="meta")}, "must be where x is, on cpu"),
+        ({"bias": torch.zeros(8, device="meta")}, "must be on the device of x, cpu"),
     ],
     ids=["inner", "outer", "type", "bias", "double", "device"],
 )
-def test_refusals(changed: dict[str, Tensor], message: str) -> None:
+def test_rejects_wrong_arguments(changed: dict[str, Tensor], message: str) -> None:
     arguments = {
         "x": torch.zeros(3, 4),
         "inner": torch.zeros(8, 4),
@@ -189,9 +193,9 @@ def test_refusals(changed: dict[str, Tensor], message: str) -> None:
 def test_opcheck(device: str) -> None:
     inputs = inputs_of((2, 3), 64, 128, torch.bfloat16, device)
     torch.library.opcheck(OPS.feed_forward, inputs)
-    y, _, slope = (t.detach() for t in OPS.feed_forward(*inputs))
-    torch.library.opcheck(OPS.feed_forward_backward, (y, inputs[3].detach(), slope))
+    y, _, derivative = (t.detach() for t in OPS.feed_forward(*inputs))
+    torch.library.opcheck(OPS.feed_forward_backward, (y, inputs[3].detach(), derivative))
     with pytest.raises(ValueError, match="gradient must be"):
-        OPS.feed_forward_backward(y.half(), inputs[3], slope)
-    with pytest.raises(ValueError, match="slope must be"):
-        OPS.feed_forward_backward(y, inputs[3], slope[:1])
+        OPS.feed_forward_backward(y.half(), inputs[3], derivative)
+    with pytest.raises(ValueError, match="gelu_derivative must be"):
+        OPS.feed_forward_backward(y, inputs[3], derivative[:1])

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Attention on the library's own kernel: on the CPU its formulas, on Hopper the kernel."""
+"""torch.ops.rotary.fused_attention: the reference on the CPU, the kernel on Hopper."""
 
 import math
 
@@ -64,8 +64,10 @@ SHAPES = [
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_numbers(shape: tuple[int, int, int, int], dropout: float, device: str) -> None:
-    """Results and gradients are those of the formula in double, with the mask that was drawn."""
+def test_results_and_gradients(
+    shape: tuple[int, int, int, int], dropout: float, device: str
+) -> None:
+    """Results and gradients match the formula in float64 with the sampled dropout mask."""
     *inputs, g = inputs_of(device, *shape)
     seed = seed_of(7, device) if dropout > 0 else None
     kept = mask_of(7, shape, dropout, device).double().cpu() if dropout > 0 else None
@@ -84,7 +86,7 @@ def test_numbers(shape: tuple[int, int, int, int], dropout: float, device: str) 
         ) * b.norm()
 
 
-def test_gradients_come_with_any_strides(device: str) -> None:
+def test_gradients_with_any_strides(device: str) -> None:
     *inputs, g = inputs_of(device, 2, 3, 130, 130)
     ours = [x.detach().requires_grad_() for x in inputs]
     arguments = (seed_of(3, device), 0.25, 0.125)
@@ -105,8 +107,8 @@ def test_gradients_come_with_any_strides(device: str) -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.003, 0.9])
-def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
-    """All in all, in each row and column of the blocks, and in pairs: within five sigma."""
+def test_dropout_mask_has_keep_prob(dropout: float, device: str) -> None:
+    """Over the mask, per row and column of the blocks, and for pairs: within five sigma."""
     shape = (4, 8, 256, 320)
     kept = mask_of(11, shape, dropout, device).double().cpu()
     keep = 1 - round(dropout * 2**16) / 2**16
@@ -114,7 +116,7 @@ def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
     assert abs(kept.mean() - keep) < 5 * sigma / math.sqrt(kept.numel())
     blocks = kept.unflatten(3, (-1, 64)).unflatten(2, (-1, 64)).transpose(3, 4).reshape(-1, 64, 64)
     groups = [(blocks.mean((0, 2)), 64), (blocks.mean((0, 1)), 64)]
-    if dropout > 0.05:  # of less there are too few for a single place
+    if dropout > 0.05:  # below, too few are dropped for a statistic per weight of a block
         groups.append((blocks.mean(0), 1))
     for means, count in groups:
         assert (means - keep).abs().max() < 5 * sigma / math.sqrt(len(blocks) * count)
@@ -126,8 +128,8 @@ def test_as_many_are_kept_as_should_be(dropout: float, device: str) -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
-def test_bits_of_a_draw_are_independent(dropout: float, device: str) -> None:
-    """Each two of the 256 that come of one random number, over many: one by one, and all in all."""
+def test_bits_of_a_sample_are_independent(dropout: float, device: str) -> None:
+    """Correlations of all pairs of the 256 bits of one sample: the largest, and their variance."""
     kept = mask_of(12, (4, 16, 512, 512), dropout, device).float()
     keep = 1 - round(dropout * 2**16) / 2**16
     parts = kept.unflatten(3, (-1, 8, 4, 2)).unflatten(2, (-1, 8, 4, 2))
@@ -139,7 +141,7 @@ def test_bits_of_a_draw_are_independent(dropout: float, device: str) -> None:
     assert abs((z**2).mean() - 1) < 5 * math.sqrt(2 / len(z))
 
 
-def test_a_seed_says_which(device: str) -> None:
+def test_seed_determines_the_mask(device: str) -> None:
     shape = (1, 2, 192, 128)
     kept = mask_of(5, shape, 0.5, device)
     assert torch.equal(kept, mask_of(5, shape, 0.5, device))
@@ -150,8 +152,8 @@ def test_a_seed_says_which(device: str) -> None:
     assert not torch.equal(kept[0, 0], kept[0, 1])
 
 
-def test_the_same_again(device: str) -> None:
-    """No sum depends on the order in which threads come to it."""
+def test_deterministic(device: str) -> None:
+    """No sum depends on the order of threads."""
     *inputs, g = inputs_of(device, 2, 4, 400, 400)
     ours = [x.detach().requires_grad_() for x in inputs]
     arguments = (seed_of(1, device), 0.1, 0.125)
@@ -166,31 +168,33 @@ def test_the_same_again(device: str) -> None:
             assert torch.equal(a, b)
 
 
-def saved_masks(shape: tuple[int, int, int, int], device: str, learns: bool = True) -> list[Tensor]:
-    """Words that a call with dropout keeps for its derivative."""
+def saved_masks(
+    shape: tuple[int, int, int, int], device: str, needs_grad: bool = True
+) -> list[Tensor]:
+    """Mask words that a call with dropout saves for backward."""
     *inputs, _ = inputs_of(device, *shape)
     kept: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: (kept.append(x), x)[1], lambda x: x):
-        ours = [x.detach().requires_grad_(learns) for x in inputs]
+        ours = [x.detach().requires_grad_(needs_grad) for x in inputs]
         OPS.fused_attention(*ours, seed_of(9, device), 0.1, 0.125)
     return [x for x in kept if x.dtype == torch.int32]
 
 
-def test_masks_are_kept_where_they_are_small(device: str) -> None:
-    """In both orders, where they are no larger than q, k, v and the result in 16 bits."""
+def test_small_masks_are_saved_for_backward(device: str) -> None:
+    """In both orders, where they take no more memory than q, k, v and y in 16 bits."""
     masks = saved_masks((1, 2, 200, 430), device)
     assert [x.shape for x in masks] == [(1, 2, 4, 7, 128), (1, 2, 7, 4, 128)]
     assert len(saved_masks((1, 1, 2048, 2048), device)) == 2
     assert saved_masks((1, 1, 2112, 2048), device) == []
-    assert saved_masks((1, 1, 64, 64), device, learns=False) == []
+    assert saved_masks((1, 1, 64, 64), device, needs_grad=False) == []
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 128, 128), (2, 3, 130, 70), (1, 2, 64, 300)], ids=str)
-def test_kept_masks_change_nothing(shape: tuple[int, int, int, int], device: str) -> None:
-    """Masks that were kept and those that are drawn again give the same bits of gradients."""
+def test_saved_masks_give_the_same_gradients(shape: tuple[int, int, int, int], device: str) -> None:
+    """Saved masks and masks sampled again in backward give bitwise equal gradients."""
     q, k, v, g = inputs_of(device, *shape)
     seed = seed_of(21, device)
-    y, lse, *masks = OPS.fused_attention_keeping(q, k, v, seed, 0.1, 0.125)
+    y, lse, *masks = OPS.fused_attention_with_masks(q, k, v, seed, 0.1, 0.125)
     alone, sums = OPS.fused_attention(q, k, v, seed, 0.1, 0.125)
     assert torch.equal(y, alone)
     assert torch.equal(lse, sums)
@@ -198,12 +202,12 @@ def test_kept_masks_change_nothing(shape: tuple[int, int, int, int], device: str
     kept = OPS.fused_attention_backward(*arguments, *masks)
     for a, b in zip(kept, OPS.fused_attention_backward(*arguments), strict=True):
         assert torch.equal(a, b)
-    other = [torch.zeros_like(x) for x in masks]  # nothing is kept, then
+    other = [torch.zeros_like(x) for x in masks]  # everything is dropped
     assert OPS.fused_attention_backward(*arguments, *other)[2].abs().max() == 0
 
 
-def bits_of(words: Tensor, rows: int, columns: int) -> Tensor:
-    """[.., rows, columns] of [.., blocks, blocks, 128] words: as a warpgroup has its numbers."""
+def unpack_mask(words: Tensor, rows: int, columns: int) -> Tensor:
+    """[.., rows, columns] of [.., blocks, blocks, 128] words, in the order of fragments."""
     i, j = torch.arange(64)[:, None], torch.arange(64)[None, :]
     word = i // 16 * 32 + (i % 8 // 2 * 4 + j % 8 // 2) * 2 + i % 2
     bit = i // 8 % 2 * 16 + j % 2 * 8 + 7 - j // 8
@@ -214,14 +218,14 @@ def bits_of(words: Tensor, rows: int, columns: int) -> Tensor:
 def test_both_orders_are_one_mask(device: str) -> None:
     shape = (2, 2, 200, 330)
     q, k, v, _ = inputs_of(device, *shape)
-    *_, mask, by_keys = OPS.fused_attention_keeping(q, k, v, seed_of(4, device), 0.3, 0.125)
+    *_, mask, by_keys = OPS.fused_attention_with_masks(q, k, v, seed_of(4, device), 0.3, 0.125)
     drawn = mask_of(4, shape, 0.3, device).cpu()
-    assert torch.equal(bits_of(mask, 200, 330), drawn)
-    assert torch.equal(bits_of(by_keys, 330, 200).transpose(-2, -1), drawn)
+    assert torch.equal(unpack_mask(mask, 200, 330), drawn)
+    assert torch.equal(unpack_mask(by_keys, 330, 200).transpose(-2, -1), drawn)
 
 
-def test_recomputed_attention_has_the_same_gradients(device: str) -> None:
-    """Under activation checkpointing the seed is drawn again, and with it the masks."""
+def test_activation_checkpointing(device: str) -> None:
+    """The seed is drawn again in recomputation, and with it the same masks."""
     *inputs, g = inputs_of(device, 1, 2, 130, 130)
 
     def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -239,7 +243,7 @@ def test_recomputed_attention_has_the_same_gradients(device: str) -> None:
 
 
 def test_large_and_small_scores(device: str) -> None:
-    """Weights of almost 0 and 1 on the way, and no infinities in rows that are far from 0."""
+    """Weights near 0 and 1, and no infinities in rows of large scores."""
     q, k, v, g = inputs_of(device, 1, 2, 200, 200)
     for shift in (-30.0, 30.0):
         ours = [(8 * q + 1).detach(), (k * 2 + shift / 8).detach(), v.detach()]
@@ -254,7 +258,7 @@ def test_large_and_small_scores(device: str) -> None:
             assert (a.detach().cpu().double() - b).norm() < limit * b.norm()
 
 
-def test_what_does_not_fit(device: str) -> None:
+def test_rejects_wrong_arguments(device: str) -> None:
     *inputs, g = inputs_of(device, 1, 2, 64, 64)
     with pytest.raises(ValueError, match="dropout needs a seed"):
         OPS.fused_attention(*inputs, None, 0.1, 0.125)
@@ -268,20 +272,20 @@ def test_what_does_not_fit(device: str) -> None:
         torch.autograd.grad(y, q, g, create_graph=True)
 
 
-def test_as_an_operator(device: str) -> None:
+def test_opcheck(device: str) -> None:
     *inputs, _ = inputs_of(device, 1, 2, 70, 70)
     ours = [x.detach().requires_grad_() for x in inputs]
     torch.library.opcheck(
         OPS.fused_attention, (*ours, seed_of(2, device), 0.1, 0.125), rtol=1e-2, atol=1e-2
     )
-    keeping = (*inputs, seed_of(2, device), 0.1, 0.125)
-    torch.library.opcheck(OPS.fused_attention_keeping, keeping, rtol=1e-2, atol=1e-2)
-    y, lse, *masks = OPS.fused_attention_keeping(*keeping)
+    with_masks = (*inputs, seed_of(2, device), 0.1, 0.125)
+    torch.library.opcheck(OPS.fused_attention_with_masks, with_masks, rtol=1e-2, atol=1e-2)
+    y, lse, *masks = OPS.fused_attention_with_masks(*with_masks)
     backward = (y, *inputs, y, lse, seed_of(2, device), 0.1, 0.125, *masks)
     torch.library.opcheck(OPS.fused_attention_backward, backward, rtol=1e-2, atol=1e-2)
 
 
-def test_attend_runs_it_on_hopper(device: str) -> None:
+def test_attend_selects_it_on_hopper(device: str) -> None:
     q, k, v, g = inputs_of(device, 4, 3, 256, 256)
     own = "rotary" if device == "cuda" else "math"
     assert rt.attention_backend(q, k, v, dropout=0.1) == own

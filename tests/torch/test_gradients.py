@@ -6,7 +6,7 @@ from ropes import ROPES, axes_of
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 OPS = torch.ops.rotary
-TURNS = ["rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint"]
+ROTATIONS = ["rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint"]
 
 
 def tensors(device: str, *shape: int, count: int = 2) -> list[torch.Tensor]:
@@ -16,11 +16,11 @@ def tensors(device: str, *shape: int, count: int = 2) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("name", ROTATIONS)
 @pytest.mark.parametrize("rope", ["half", "reordering", "growing"])
-def test_inputs(rope: str, turn: str, device: str) -> None:
+def test_inputs(rope: str, name: str, device: str) -> None:
     q, k = tensors(device, 2, 2, 1, 16)
-    op = getattr(OPS, turn)
+    op = getattr(OPS, name)
 
     def f(q: torch.Tensor, k: torch.Tensor) -> list[torch.Tensor]:
         return op([q, k], ROPES[rope], None, None, 5)
@@ -29,13 +29,13 @@ def test_inputs(rope: str, turn: str, device: str) -> None:
     assert gradgradcheck(f, (q, k), fast_mode=True)
 
 
-@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("name", ROTATIONS)
 @pytest.mark.parametrize("rope", ["half", "reordering", "growing", "mixed", "mrope"])
-def test_positions(rope: str, turn: str, device: str) -> None:
+def test_positions(rope: str, name: str, device: str) -> None:
     (x,) = tensors(device, 2, 3, 2, 16, count=1)
     at = torch.rand(axes_of(ROPES[rope]), 2, 3, dtype=torch.float64, device=device) * 4
     at.requires_grad_()
-    op = getattr(OPS, turn)
+    op = getattr(OPS, name)
 
     def f(x: torch.Tensor, at: torch.Tensor) -> list[torch.Tensor]:
         return op([x.transpose(1, 2)], ROPES[rope], at, None, 0, -2)
@@ -52,9 +52,9 @@ def test_positions_of_every_shape(shape: tuple[int, ...], device: str) -> None:
         assert gradcheck(lambda at: OPS.rotate([x], ROPES[rope], at)[0], (at,))  # noqa: B023
 
 
-@pytest.mark.parametrize("turn", ["rotate", "adjoint", "unrotate"])
+@pytest.mark.parametrize("name", ["rotate", "adjoint", "unrotate"])
 @pytest.mark.parametrize("rope", ["half", "reordering", "growing", "mixed"])
-def test_learned(rope: str, turn: str, device: str) -> None:
+def test_learned(rope: str, name: str, device: str) -> None:
     axes = axes_of(ROPES[rope])
     q, k = tensors(device, 2, 3, 2, 16)
     f = OPS.frequencies_like(q, ROPES[rope]).requires_grad_()
@@ -63,7 +63,7 @@ def test_learned(rope: str, turn: str, device: str) -> None:
 
     def run(*args: torch.Tensor) -> list[torch.Tensor]:
         q, k, f, scale, at = args
-        return OPS.rotate_learned([q, k], ROPES[rope], f, scale, at, None, 0, -3, turn)
+        return OPS.rotate_learned([q, k], ROPES[rope], f, scale, at, None, 0, -3, name)
 
     assert gradcheck(run, (q, k, f, scale, at))
     assert gradcheck(lambda *args: run(*args, at.detach()), (q, k, f, scale))
@@ -111,9 +111,9 @@ def test_learned_agrees_with_fixed(device: str) -> None:
     for rope in ["half", "partial", "reordering", "scaled", "growing"]:
         f = OPS.frequencies_like(x, ROPES[rope])
         for where in [(None, None, 3), (None, cu, 0), (begins, cu, 0)]:
-            for turn in ["rotate", "unrotate", "adjoint"]:
-                (out,) = OPS.rotate_learned([x], ROPES[rope], f, None, *where, -3, turn)
-                (expected,) = getattr(OPS, turn)([x], ROPES[rope], *where)
+            for name in ["rotate", "unrotate", "adjoint"]:
+                (out,) = OPS.rotate_learned([x], ROPES[rope], f, None, *where, -3, name)
+                (expected,) = getattr(OPS, name)([x], ROPES[rope], *where)
                 torch.testing.assert_close(out, expected, rtol=2e-6, atol=2e-6)
 
 
@@ -140,7 +140,7 @@ def test_low_precision_gradients_keep_their_type(device: str) -> None:
     grads = torch.autograd.grad(out.float().square().sum(), [x, at])
     assert [g.dtype for g in grads] == [torch.bfloat16, torch.float32]
     assert [g.shape for g in grads] == [x.shape, at.shape]
-    assert grads[1].abs().max() < 1  # the length of a vector does not depend on its angle
+    assert grads[1].abs().max() < 1  # the norm of a vector does not depend on its angle
 
 
 def test_only_some_results_are_used(device: str) -> None:
@@ -176,7 +176,7 @@ def test_in_place_with_positions(device: str) -> None:
     assert gradcheck(f, (x, at))
 
 
-def test_in_place_on_a_leaf_is_refused(device: str) -> None:
+def test_rejects_in_place_on_a_leaf(device: str) -> None:
     (x,) = tensors(device, 2, 3, 2, 16, count=1)
     with pytest.raises(RuntimeError, match="leaf Variable"):
         OPS.rotate_([x], ROPES["half"])
@@ -184,7 +184,7 @@ def test_in_place_on_a_leaf_is_refused(device: str) -> None:
         OPS.rotate_([x], ROPES["half"])
 
 
-def test_in_place_change_of_what_backward_needs_is_seen(device: str) -> None:
+def test_detects_in_place_change_of_saved_tensors(device: str) -> None:
     at = torch.arange(3, device=device)
     (x,) = tensors(device, 2, 3, 2, 16, count=1)
     (out,) = OPS.rotate([x], ROPES["half"], at)

@@ -1,4 +1,4 @@
-"""What stands between products of matrices, against PyTorch's own operators."""
+"""Fused layers against PyTorch's own operators."""
 
 import pytest
 import torch
@@ -8,14 +8,14 @@ import rotary.torch  # noqa: F401  (loads the operators)
 
 OPS = torch.ops.rotary
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
-# Rounding of the result, and of sums whose terms are about 1.
+# Rounding of a result, and of sums with terms of about 1.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 
 def close(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, times: float = 4.0) -> None:
     scale = b.double().abs().max().item() + 1e-6
-    apart = (a.double() - b.double()).abs().max().item()
-    assert apart <= times * TOLERANCE[dtype] * scale, f"{apart / scale:.2e}"
+    error = (a.double() - b.double()).abs().max().item()
+    assert error <= times * TOLERANCE[dtype] * scale, f"{error / scale:.2e}"
 
 
 def sample(*shape: int, dtype: torch.dtype, device: str) -> torch.Tensor:
@@ -27,8 +27,8 @@ def parameters(width: int, device: str) -> list[torch.Tensor]:
     return [bias.requires_grad_(), (weight * 0.2 + 1).requires_grad_(), shift.requires_grad_()]
 
 
-def kept(seed: torch.Tensor, shape: tuple[int, ...], dropout: float) -> torch.Tensor:
-    """Reads the mask off the operator: of rows of 0 and x = 1, a norm without mean and scale."""
+def dropout_mask(seed: torch.Tensor, shape: tuple[int, ...], dropout: float) -> torch.Tensor:
+    """The mask of the operator: its result for x = 1 and residual 0, with the norm undone."""
     x, zero = torch.ones(shape, device=seed.device), torch.zeros(shape, device=seed.device)
     one, none = (
         torch.ones(shape[-1], device=seed.device),
@@ -42,88 +42,90 @@ def kept(seed: torch.Tensor, shape: tuple[int, ...], dropout: float) -> torch.Te
 @pytest.mark.parametrize("width", [8, 256, 384, 768, 1024])
 def test_add_norm(width: int, dtype: torch.dtype, device: str) -> None:
     torch.manual_seed(width)
-    x, before = (sample(3, 37, width, dtype=dtype, device=device) for _ in range(2))
+    x, residual = (sample(3, 37, width, dtype=dtype, device=device) for _ in range(2))
     bias, weight, shift = parameters(width, device)
-    inputs = [x, before, bias, weight, shift]
+    inputs = [x, residual, bias, weight, shift]
     grad = torch.randn_like(x)
 
-    y = OPS.add_norm(x, before, bias, weight, shift, eps=1e-6)[0]
+    y = OPS.add_norm(x, residual, bias, weight, shift, eps=1e-6)[0]
     assert y.dtype == dtype
-    found = torch.autograd.grad(y, inputs, grad)
-    v = before.float() + x.float() + bias
-    wanted_y = functional.layer_norm(v, (width,), weight, shift, 1e-6)
-    wanted = torch.autograd.grad(wanted_y, inputs, grad.float())
-    close(y, wanted_y, dtype)
-    for name, a, b in zip(["x", "before", "bias", "weight", "shift"], found, wanted, strict=True):
+    actual = torch.autograd.grad(y, inputs, grad)
+    v = residual.float() + x.float() + bias
+    expected_y = functional.layer_norm(v, (width,), weight, shift, 1e-6)
+    expected = torch.autograd.grad(expected_y, inputs, grad.float())
+    close(y, expected_y, dtype)
+    for name, a, b in zip(
+        ["x", "residual", "bias", "weight", "shift"], actual, expected, strict=True
+    ):
         assert a.dtype == b.dtype, name
-        close(a, b, dtype if name in ("x", "before") else torch.float32, 20)
+        close(a, b, dtype if name in ("x", "residual") else torch.float32, 20)
 
 
-def test_add_norm_of_x_alone(device: str) -> None:
+def test_add_norm_without_residual(device: str) -> None:
     x = sample(5, 16, dtype=torch.float32, device=device)
     bias, weight, shift = parameters(16, device)
     y = OPS.add_norm(x, None, bias, weight, shift)[0]
-    wanted_y = functional.layer_norm(x + bias, (16,), weight, shift)
-    close(y, wanted_y, torch.float32)
+    expected_y = functional.layer_norm(x + bias, (16,), weight, shift)
+    close(y, expected_y, torch.float32)
     grad = torch.randn_like(y)
-    found = torch.autograd.grad(y, [x, bias], grad)
-    for a, b in zip(found, torch.autograd.grad(wanted_y, [x, bias], grad), strict=True):
+    actual = torch.autograd.grad(y, [x, bias], grad)
+    for a, b in zip(actual, torch.autograd.grad(expected_y, [x, bias], grad), strict=True):
         close(a, b, torch.float32, 20)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_add_norm_drops_by_its_seed(dtype: torch.dtype, device: str) -> None:
+def test_add_norm_with_dropout(dtype: torch.dtype, device: str) -> None:
     torch.manual_seed(1)
     shape, dropout = (64, 768), 0.25
-    x, before = (sample(*shape, dtype=dtype, device=device) for _ in range(2))
+    x, residual = (sample(*shape, dtype=dtype, device=device) for _ in range(2))
     bias, weight, shift = parameters(shape[-1], device)
-    inputs = [x, before, bias, weight, shift]
+    inputs = [x, residual, bias, weight, shift]
     seed = torch.tensor(12345678901234, device=device)
-    factor = kept(seed, shape, dropout)
-    assert factor.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropout)], abs=2e-3)
-    dropped = (factor == 0).double().mean().item()
-    assert abs(dropped - dropout) < 4 * (dropout * (1 - dropout) / factor.numel()) ** 0.5
+    mask = dropout_mask(seed, shape, dropout)
+    assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropout)], abs=2e-3)
+    dropped = (mask == 0).double().mean().item()
+    assert abs(dropped - dropout) < 4 * (dropout * (1 - dropout) / mask.numel()) ** 0.5
 
-    y = OPS.add_norm(x, before, bias, weight, shift, seed, dropout)[0]
+    y = OPS.add_norm(x, residual, bias, weight, shift, seed, dropout)[0]
     grad = torch.randn_like(y)
-    found = torch.autograd.grad(y, inputs, grad)
-    v = before.float() + (factor != 0) / (1 - dropout) * (x.float() + bias)
-    wanted_y = functional.layer_norm(v, shape[-1:], weight, shift, 1e-5)
-    wanted = torch.autograd.grad(wanted_y, inputs, grad.float())
-    close(y, wanted_y, dtype)
-    for a, b in zip(found, wanted, strict=True):
+    actual = torch.autograd.grad(y, inputs, grad)
+    v = residual.float() + (mask != 0) / (1 - dropout) * (x.float() + bias)
+    expected_y = functional.layer_norm(v, shape[-1:], weight, shift, 1e-5)
+    expected = torch.autograd.grad(expected_y, inputs, grad.float())
+    close(y, expected_y, dtype)
+    for a, b in zip(actual, expected, strict=True):
         close(a, b, dtype if a.dim() == 2 else torch.float32, 20)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("width", [24, 768])
-def test_add_norm_drops_its_result(width: int, dtype: torch.dtype, device: str) -> None:
+def test_add_norm_with_dropout_of_its_result(width: int, dtype: torch.dtype, device: str) -> None:
     torch.manual_seed(1)
     shape, dropout = (50, width), 0.25
-    x, before = (sample(*shape, dtype=dtype, device=device) for _ in range(2))
+    x, residual = (sample(*shape, dtype=dtype, device=device) for _ in range(2))
     bias, weight, shift = parameters(width, device)
-    inputs = [x, before, bias, weight, shift]
+    inputs = [x, residual, bias, weight, shift]
     seed = torch.tensor(1234567890123, device=device)
-    y = OPS.add_norm(x, before, bias, weight, shift, seed, dropout, 1e-5, drops_result=True)[0]
+    y = OPS.add_norm(x, residual, bias, weight, shift, seed, dropout, 1e-5, drops_result=True)[0]
     grad = torch.randn_like(y)
-    found = torch.autograd.grad(y, inputs, grad)
-    factor = (kept(seed, shape, dropout) != 0) / (1 - dropout)
-    v = before.float() + x.float() + bias
-    wanted_y = factor * functional.layer_norm(v, (width,), weight, shift, 1e-5)
-    wanted = torch.autograd.grad(wanted_y, inputs, grad.float())
-    assert torch.equal(y == 0, factor == 0)
-    close(y, wanted_y, dtype)
-    for a, b in zip(found, wanted, strict=True):
+    actual = torch.autograd.grad(y, inputs, grad)
+    mask = (dropout_mask(seed, shape, dropout) != 0) / (1 - dropout)
+    v = residual.float() + x.float() + bias
+    expected_y = mask * functional.layer_norm(v, (width,), weight, shift, 1e-5)
+    expected = torch.autograd.grad(expected_y, inputs, grad.float())
+    assert torch.equal(y == 0, mask == 0)
+    close(y, expected_y, dtype)
+    for a, b in zip(actual, expected, strict=True):
         close(a, b, dtype if a.dim() == 2 else torch.float32, 20)
 
 
-def test_masks_differ_by_seed_and_place_and_are_the_same_everywhere(device: str) -> None:
+def test_dropout_masks_differ_by_seed_and_element_but_not_by_device(device: str) -> None:
     shape = (40, 512)
-    a, b = (kept(torch.tensor(s, device=device), shape, 0.5) != 0 for s in (1, 2))
+    a, b = (dropout_mask(torch.tensor(s, device=device), shape, 0.5) != 0 for s in (1, 2))
     assert 0.45 < (a == b).double().mean() < 0.55
     assert 0.45 < (a[1:] == a[:-1]).double().mean() < 0.55
     assert 0.45 < (a[:, 1:] == a[:, :-1]).double().mean() < 0.55
-    assert torch.equal(a.cpu(), kept(torch.tensor(1), shape, 0.5) != 0)
+    assert torch.equal(a.cpu(), dropout_mask(torch.tensor(1), shape, 0.5) != 0)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -132,19 +134,19 @@ def test_bias_gelu(dtype: torch.dtype, device: str) -> None:
     x.requires_grad_()
     bias = torch.linspace(-0.5, 0.5, 24, device=device, requires_grad=True)
     y = OPS.bias_gelu(x, bias)
-    wanted_y = functional.gelu(x.double() + bias.double())
+    expected_y = functional.gelu(x.double() + bias.double())
     grad = torch.randn_like(y)
-    found = torch.autograd.grad(y, [x, bias], grad)
-    wanted = torch.autograd.grad(wanted_y, [x, bias], grad.double())
+    actual = torch.autograd.grad(y, [x, bias], grad)
+    expected = torch.autograd.grad(expected_y, [x, bias], grad.double())
     assert y.dtype == dtype
     torch.testing.assert_close(
         y.double(),
-        wanted_y,
+        expected_y,
         rtol=2 * TOLERANCE[dtype],
         atol=2e-6 if dtype != torch.float16 else 1e-5,
     )
-    close(found[0], wanted[0], dtype)
-    close(found[1], wanted[1], torch.float32, 20)
+    close(actual[0], expected[0], dtype)
+    close(actual[1], expected[1], torch.float32, 20)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -162,18 +164,18 @@ def test_cross_entropy(dtype: torch.dtype, device: str) -> None:
     logits = (torch.randn(37, 1000, device=device) * 5).to(dtype).requires_grad_()
     labels = torch.randint(0, 1000, (37,), device=device)
     losses, lse = OPS.cross_entropy(logits, labels)
-    wanted = functional.cross_entropy(logits.float(), labels, reduction="none")
-    close(losses, wanted, torch.float32)
+    expected = functional.cross_entropy(logits.float(), labels, reduction="none")
+    close(losses, expected, torch.float32)
     close(lse, logits.float().logsumexp(1), torch.float32)
-    (found,) = torch.autograd.grad(losses.mean(), logits)
-    close(found, torch.autograd.grad(wanted.mean(), logits)[0], dtype)
+    (actual,) = torch.autograd.grad(losses.mean(), logits)
+    close(actual, torch.autograd.grad(expected.mean(), logits)[0], dtype)
     labels[3] = 1000
     assert OPS.cross_entropy(logits, labels)[0].isnan().nonzero().flatten().tolist() == [3]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("rows", "classes"), [(1, 8), (37, 1000), (600, 5000)])
-def test_cross_entropy_has_the_gradient_of_a_bias(
+def test_cross_entropy_computes_the_gradient_of_a_bias(
     rows: int, classes: int, dtype: torch.dtype, device: str
 ) -> None:
     torch.manual_seed(3)
@@ -183,35 +185,35 @@ def test_cross_entropy_has_the_gradient_of_a_bias(
     weights = torch.rand(rows, device=device)
     logits = product.clone().requires_grad_()
     losses = OPS.cross_entropy(logits, labels, bias)[0]
-    found = torch.autograd.grad((losses * weights).sum(), [logits, bias])
+    actual = torch.autograd.grad((losses * weights).sum(), [logits, bias])
     wide = product.float() + bias
     right = (functional.cross_entropy(wide, labels, reduction="none") * weights).sum()
-    wanted = torch.autograd.grad(right, [wide, bias])
-    close(found[0], wanted[0].to(dtype), dtype)
-    assert found[1].dtype == torch.float32
-    torch.testing.assert_close(found[1], wanted[1], rtol=1e-4, atol=1e-4)
+    expected = torch.autograd.grad(right, [wide, bias])
+    close(actual[0], expected[0].to(dtype), dtype)
+    assert actual[1].dtype == torch.float32
+    torch.testing.assert_close(actual[1], expected[1], rtol=1e-4, atol=1e-4)
 
 
-def test_sums_are_the_same_in_every_run(device: str) -> None:
-    x, before = (sample(3000, 768, dtype=torch.bfloat16, device=device) for _ in range(2))
+def test_gradients_are_deterministic(device: str) -> None:
+    x, residual = (sample(3000, 768, dtype=torch.bfloat16, device=device) for _ in range(2))
     bias, weight, shift = parameters(768, device)
     seed = torch.tensor(5, device=device)
     grad = torch.randn_like(x)
 
     def gradients() -> tuple[torch.Tensor, ...]:
-        y = OPS.add_norm(x, before, bias, weight, shift, seed, 0.1)[0] + OPS.bias_gelu(x, bias)
-        return torch.autograd.grad(y, [x, before, bias, weight, shift], grad)
+        y = OPS.add_norm(x, residual, bias, weight, shift, seed, 0.1)[0] + OPS.bias_gelu(x, bias)
+        return torch.autograd.grad(y, [x, residual, bias, weight, shift], grad)
 
     for a, b in zip(gradients(), gradients(), strict=True):
         assert torch.equal(a, b)
 
 
 def test_opcheck(device: str) -> None:
-    x, before = (sample(4, 5, 16, dtype=torch.float32, device=device) for _ in range(2))
+    x, residual = (sample(4, 5, 16, dtype=torch.float32, device=device) for _ in range(2))
     bias, weight, shift = parameters(16, device)
     seed = torch.tensor([3], device=device)
-    torch.library.opcheck(OPS.add_norm, (x, before, bias, weight, shift, seed, 0.5, 1e-5))
-    torch.library.opcheck(OPS.add_norm, (x, before, bias, weight, shift, seed, 0.5, 1e-5, True))
+    torch.library.opcheck(OPS.add_norm, (x, residual, bias, weight, shift, seed, 0.5, 1e-5))
+    torch.library.opcheck(OPS.add_norm, (x, residual, bias, weight, shift, seed, 0.5, 1e-5, True))
     torch.library.opcheck(OPS.add_norm, (x, None, None, weight, shift))
     torch.library.opcheck(OPS.bias_gelu, (x, bias))
     torch.library.opcheck(OPS.row_sums, (x.detach(),))
@@ -221,7 +223,7 @@ def test_opcheck(device: str) -> None:
     torch.library.opcheck(OPS.cross_entropy, (logits, labels, bias))
 
 
-def test_second_derivatives_are_refused(device: str) -> None:
+def test_rejects_second_derivatives(device: str) -> None:
     x = torch.randn(4, 16, device=device, requires_grad=True)
     w = torch.ones(16, device=device)
     labels = torch.zeros(4, dtype=torch.long, device=device)
@@ -234,7 +236,7 @@ def test_second_derivatives_are_refused(device: str) -> None:
             torch.autograd.grad(y.sum(), x, create_graph=True)
 
 
-def test_rows_without_elements(device: str) -> None:
+def test_empty_tensors(device: str) -> None:
     x = torch.randn(0, 16, device=device, requires_grad=True)
     bias, weight, shift = parameters(16, device)
     y = OPS.add_norm(x, x, bias, weight, shift)[0] + OPS.bias_gelu(x, bias)
@@ -242,10 +244,10 @@ def test_rows_without_elements(device: str) -> None:
     assert torch.equal(bias.grad, torch.zeros(16, device=device))
 
 
-def test_refuses_what_does_not_fit(device: str) -> None:
+def test_rejects_wrong_arguments(device: str) -> None:
     x = torch.randn(2, 16, device=device)
     bias, weight, shift = parameters(16, device)
-    with pytest.raises(ValueError, match=r"\[add_norm\] before must be as x"):
+    with pytest.raises(ValueError, match=r"\[add_norm\] residual must be as x"):
         OPS.add_norm(x, x[:1], bias, weight, shift)
     with pytest.raises(ValueError, match=r"\[add_norm\] bias must be \[16\] of float32"):
         OPS.add_norm(x, x, bias.double(), weight, shift)

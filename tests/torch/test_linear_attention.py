@@ -1,4 +1,4 @@
-"""linear_attend() against the quadratic formula in float64, its masks, state and derivatives."""
+"""linear_attend() against quadratic attention in float64: masks, state and gradients."""
 
 import itertools
 
@@ -26,7 +26,7 @@ NAMES = ["-".join(case) for case in CASES]
 
 
 def options(case: tuple[str, str], device: str = "cpu") -> dict[str, object]:
-    """Of one variant, with a rope and a projection that fit."""
+    """Options of a variant, with a suitable rope and projection."""
     variant, feature_map = case
     chosen: dict[str, object] = {"variant": variant, "feature_map": feature_map}
     chosen["rope"] = ROPES["half"]
@@ -38,7 +38,7 @@ def options(case: tuple[str, str], device: str = "cpu") -> dict[str, object]:
     return chosen
 
 
-def heads(
+def make_qkv(
     device: str,
     tokens: int,
     keys: int | None = None,
@@ -49,7 +49,7 @@ def heads(
     dtype: torch.dtype = torch.float64,
     grad: bool = True,
 ) -> list[Tensor]:
-    """q of 4 heads, k and v, as projections leave them: tokens before heads."""
+    """q of 4 heads, k and v, strided as linear layers produce them: tokens before heads."""
     keys = tokens if keys is None else keys
     sizes = [(tokens, 4, 16), (keys, kv_heads, 16), (keys, kv_heads, value_dim)]
     return [
@@ -58,18 +58,18 @@ def heads(
     ]
 
 
-def on_cpu(chosen: dict[str, object]) -> dict[str, object]:
+def to_cpu(chosen: dict[str, object]) -> dict[str, object]:
     return {key: x.cpu() if isinstance(x, Tensor) else x for key, x in chosen.items()}
 
 
-def direct(inputs: list[Tensor], chosen: dict[str, object]) -> Tensor:
-    return quadratic(*(x.cpu() for x in inputs), **on_cpu(chosen))
+def reference(inputs: list[Tensor], chosen: dict[str, object]) -> Tensor:
+    return quadratic(*(x.cpu() for x in inputs), **to_cpu(chosen))
 
 
 def check(inputs: list[Tensor], chosen: dict[str, object], tolerance: float = 1e-9) -> None:
     """Values and gradients."""
     result = rt.linear_attend(*inputs, **chosen)
-    expected = direct(inputs, chosen)
+    expected = reference(inputs, chosen)
     torch.testing.assert_close(result.cpu(), expected, rtol=tolerance, atol=tolerance)
     grad = torch.randn_like(expected)
     ours = torch.autograd.grad(result, inputs, grad.to(result.device))
@@ -80,21 +80,21 @@ def check(inputs: list[Tensor], chosen: dict[str, object], tolerance: float = 1e
 
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_equals_the_quadratic_formula(case: tuple[str, str], causal: bool, device: str) -> None:
+def test_matches_the_quadratic_formula(case: tuple[str, str], causal: bool, device: str) -> None:
     for tokens, kv_heads in [(1, 4), (2, 1), (64, 2), (65, 2), (150, 1)]:
-        inputs = heads(device, tokens, kv_heads=kv_heads)
+        inputs = make_qkv(device, tokens, kv_heads=kv_heads)
         check(inputs, {**options(case, device), "causal": causal})
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_padding_and_positions(case: tuple[str, str], causal: bool, device: str) -> None:
-    """Padding on the left too: queries that see nothing give 0."""
+    """Including left padding: queries without visible keys give 0."""
     tokens = 70
     padding = torch.rand(2, tokens) > 0.3
     padding[0, :9] = False
     chosen = {**options(case, device), "causal": causal}
-    inputs = heads(device, tokens)
+    inputs = make_qkv(device, tokens)
     positions = torch.randperm(tokens, device=device)
     check(inputs, {**chosen, "padding": padding.to(device), "positions": positions})
     if causal:
@@ -104,7 +104,7 @@ def test_padding_and_positions(case: tuple[str, str], causal: bool, device: str)
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_cross_attention(case: tuple[str, str], device: str) -> None:
-    inputs = heads(device, 5, 83)
+    inputs = make_qkv(device, 5, 83)
     at = {"positions": torch.arange(5) + 40, "key_positions": torch.arange(83)}
     check(inputs, {**options(case, device), **{k: x.to(device) for k, x in at.items()}})
 
@@ -114,15 +114,15 @@ def test_cross_attention(case: tuple[str, str], device: str) -> None:
 def test_packed_sequences(variant: str, causal: bool, device: str) -> None:
     lengths = [3, 0, 66, 1, 20]
     ends = torch.tensor([0, *itertools.accumulate(lengths)], device=device)
-    inputs = heads(device, sum(lengths), batch=1)
+    inputs = make_qkv(device, sum(lengths), batch=1)
     chosen = {**options((variant, "elu")), "causal": causal}
     result = rt.linear_attend(*inputs, **chosen, cu_seqlens=ends)
-    alone = [
+    separate = [
         rt.linear_attend(*(x[:, :, begin:end] for x in inputs), **chosen)
         for begin, end in itertools.pairwise(ends.tolist())
         if begin < end
     ]
-    torch.testing.assert_close(result, torch.cat(alone, 2), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result, torch.cat(separate, 2), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="cu_seqlens must rise"):
         rt.linear_attend(*inputs, causal=causal, cu_seqlens=ends[:-1])
 
@@ -130,23 +130,23 @@ def test_packed_sequences(variant: str, causal: bool, device: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_types(case: tuple[str, str], causal: bool, dtype: torch.dtype, device: str) -> None:
-    """Features are rounded to the type, then everything is summed in float32. "rotated" divides
-    by what nearly vanishes, so 16 bits do not carry it."""
+def test_dtypes(case: tuple[str, str], causal: bool, dtype: torch.dtype, device: str) -> None:
+    """Features are rounded to the type and summed in float32. "rotated" has denominators near 0,
+    for which 16 bits are not enough."""
     if case[0] == "rotated" and dtype != torch.float32:
         return
-    inputs = heads(device, 200, dtype=dtype, grad=False)
+    inputs = make_qkv(device, 200, dtype=dtype, grad=False)
     chosen = {**options(case, device), "causal": causal}
     result = rt.linear_attend(*inputs, **chosen)
     assert result.dtype == dtype
-    expected = direct([x.double() for x in inputs], chosen)
+    expected = reference([x.double() for x in inputs], chosen)
     error = (result.cpu().double() - expected).norm() / expected.norm()
     limits = {torch.float32: 5e-5, torch.bfloat16: 3e-2, torch.float16: 5e-3}
     assert error < limits[dtype]
 
 
-def test_long_sums_keep_their_digits(device: str) -> None:
-    """In 16 bits a sum of 20,000 keys would stop growing at 256 (bfloat16) or overflow."""
+def test_long_sums_accumulate_in_float32(device: str) -> None:
+    """Summed in 16 bits, 20,000 keys would stop growing at 256 (bfloat16) or overflow."""
     q, k = (torch.rand(1, 1, 20000, 64, device=device) for _ in range(2))
     v = torch.randn(1, 1, 20000, 64, device=device)
     rope = text(head_dim=64, frequencies=ladder(32))
@@ -158,16 +158,16 @@ def test_long_sums_keep_their_digits(device: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_state_equals_the_full_pass(case: tuple[str, str], device: str) -> None:
+def test_decoding_with_state_matches_full_pass(case: tuple[str, str], device: str) -> None:
     """A prompt, several tokens, one token."""
-    inputs = heads(device, 90, grad=False)
+    inputs = make_qkv(device, 90, grad=False)
     chosen = {**options(case, device), "causal": True}
     full = rt.linear_attend(*inputs, **chosen)
     state = rt.LinearState()
     parts = []
     for begin, end in itertools.pairwise([0, 70, 75, *range(76, 91)]):
-        some = (x[:, :, begin:end] for x in inputs)
-        parts.append(rt.linear_attend(*some, **chosen, state=state))
+        inputs_slice = (x[:, :, begin:end] for x in inputs)
+        parts.append(rt.linear_attend(*inputs_slice, **chosen, state=state))
         assert state.tokens == end
     torch.testing.assert_close(torch.cat(parts, 2), full, rtol=1e-9, atol=1e-9)
     assert state.kv is not None and state.k is not None
@@ -177,8 +177,8 @@ def test_state_equals_the_full_pass(case: tuple[str, str], device: str) -> None:
 
 
 def test_state_in_a_compiled_loop(device: str) -> None:
-    """The number of tokens before is a number of the graph: the second step compiles for all."""
-    inputs = heads(device, 9, dtype=torch.float32, grad=False)
+    """`first` is symbolic in the graph: the second step compiles for all later ones."""
+    inputs = make_qkv(device, 9, dtype=torch.float32, grad=False)
     chosen = options(("numerator", "elu"))
     graphs = 0
 
@@ -200,7 +200,7 @@ def test_state_in_a_compiled_loop(device: str) -> None:
 
 
 def test_vmap(device: str) -> None:
-    inputs = heads(device, 9, batch=3, dtype=torch.float32, grad=False)
+    inputs = make_qkv(device, 9, batch=3, dtype=torch.float32, grad=False)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return rt.linear_attend(q[None], k[None], v[None], rope=ROPES["half"], causal=True)[0]
@@ -210,8 +210,8 @@ def test_vmap(device: str) -> None:
     )
 
 
-def test_state_of_16_bits_is_wide(device: str) -> None:
-    inputs = heads(device, 70, dtype=torch.bfloat16, grad=True)
+def test_state_of_16_bit_inputs_is_float32(device: str) -> None:
+    inputs = make_qkv(device, 70, dtype=torch.bfloat16, grad=True)
     state = rt.LinearState()
     rt.linear_attend(*inputs, causal=True, state=state)
     assert state.kv is not None and state.kv.dtype == torch.float32
@@ -231,21 +231,21 @@ def test_guard(device: str) -> None:
     for guard in (0.01, 0.5):
         chosen = {"rope": rope, "variant": "rotated", "guard": guard, **at}
         result = rt.linear_attend(q, k, v, **chosen)
-        torch.testing.assert_close(result.cpu(), direct([q, k, v], chosen))
+        torch.testing.assert_close(result.cpu(), reference([q, k, v], chosen))
         assert result.abs().max() <= v.abs().max() * 2**0.5 / guard
     with pytest.raises(ValueError, match="guard must be positive"):
         rt.linear_attend(q, k, v, guard=0.0)
 
 
-def test_cosine_weights_are_not_negative(device: str) -> None:
-    """So results lie within the values."""
-    q, k, v = heads(device, 100, kv_heads=4)
+def test_cosine_weights_are_nonnegative(device: str) -> None:
+    """So results are within the range of the values."""
+    q, k, v = make_qkv(device, 100, kv_heads=4)
     y = rt.linear_attend(q, k, v, variant="cosine", rope=ROPES["half"])
     low, high = v.amin(2, keepdim=True), v.amax(2, keepdim=True)
     assert ((y >= low) & (y <= high)).all()
 
 
-def test_derivatives_of_second_order(device: str) -> None:
+def test_second_derivatives(device: str) -> None:
     sizes = [(1, 1, 3, 4), (1, 1, 3, 4), (1, 1, 3, 2)]
     inputs = [torch.randn(s, device=device, dtype=torch.float64).requires_grad_() for s in sizes]
     rope = text(head_dim=4, frequencies=ladder(2))
@@ -259,14 +259,14 @@ def test_derivatives_of_second_order(device: str) -> None:
 
 @pytest.mark.parametrize("variant", ["numerator", "cosine", "rotated", "before"])
 def test_compile(variant: str, device: str) -> None:
-    """One graph, of any length, with gradients."""
+    """One graph for any length, with gradients."""
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return rt.linear_attend(q, k, v, variant=variant, rope=ROPES["half"], causal=True)
 
     compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="aot_eager")
     for tokens in (70, 130):
-        inputs = heads(device, tokens, dtype=torch.float32)
+        inputs = make_qkv(device, tokens, dtype=torch.float32)
         for a, b in zip(
             torch.autograd.grad(compiled(*inputs).square().sum(), inputs),
             torch.autograd.grad(call(*inputs).square().sum(), inputs),
@@ -276,7 +276,7 @@ def test_compile(variant: str, device: str) -> None:
 
 
 def test_opcheck(device: str) -> None:
-    inputs = heads(device, 70, dtype=torch.float32)
+    inputs = make_qkv(device, 70, dtype=torch.float32)
     for case in [("numerator", "elu"), ("before", "favor")]:
         torch.library.opcheck(OPS.linear_attend, inputs, {**options(case, device), "causal": True})
 
@@ -289,28 +289,28 @@ def test_orthogonal_features() -> None:
     again = rt.orthogonal_features(40, 16, torch.Generator().manual_seed(0))
     assert torch.equal(w, again)
     lengths = rt.orthogonal_features(4096, 16, torch.Generator().manual_seed(1)).square().sum(-1)
-    assert abs(lengths.mean() - 16) < 0.5  # of a Gaussian vector
+    assert abs(lengths.mean() - 16) < 0.5  # as of a Gaussian vector
     assert abs(lengths.var() - 32) < 4
 
 
 def test_favor_approaches_softmax(device: str) -> None:
-    """Its weights estimate exp(q.k / sqrt(head_dim)) without bias; rotated before the map that is
-    softmax attention with RoPE."""
-    q, k, v = heads(device, 40, dtype=torch.float32, grad=False, kv_heads=4)
+    """Its weights are unbiased estimates of exp(q.k / sqrt(head_dim)); with rotation before the
+    feature map this is softmax attention with RoPE."""
+    q, k, v = make_qkv(device, 40, dtype=torch.float32, grad=False, kv_heads=4)
     q, k, rope = 0.5 * q, 0.5 * k, ROPES["half"]
-    wanted = rt.attend(q, k, v, rope=rope)
+    softmax = rt.attend(q, k, v, rope=rope)
     errors = []
     for features in (512, 2048):  # four times as many: half the error
         w = rt.orthogonal_features(features, 16, torch.Generator().manual_seed(0)).to(device)
         chosen = {"rope": rope, "variant": "before", "feature_map": "favor", "projection": w}
-        error = rt.linear_attend(q, k, v, **chosen) - wanted
-        errors.append(float(error.norm() / (wanted - v.mean(2, keepdim=True)).norm()))
+        error = rt.linear_attend(q, k, v, **chosen) - softmax
+        errors.append(float(error.norm() / (softmax - v.mean(2, keepdim=True)).norm()))
     assert errors[1] < 0.3
     assert errors[1] < 0.7 * errors[0]
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    q, k, v = heads("cpu", 6, grad=False)
+def test_rejects_wrong_arguments() -> None:
+    q, k, v = make_qkv("cpu", 6, grad=False)
     growing = ROPES["growing"]
     for bad in [
         {"variant": "other"},

@@ -1,4 +1,4 @@
-"""LinearAttention, the module: parameters, states, redrawing, learned frequencies."""
+"""The module LinearAttention: parameters, state, redrawn features, learned frequencies."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from ropes import ROPES, ladder, text
 import rotary.torch as rt
 
 
-def test_decoding_equals_the_full_pass(device: str) -> None:
+def test_decoding_matches_full_pass(device: str) -> None:
     attention = rt.LinearAttention(
         32, 4, kv_heads=2, head_dim=16, value_dim=5, rope=ROPES["half"], causal=True
     ).to(device, torch.float64)
@@ -24,7 +24,7 @@ def test_decoding_equals_the_full_pass(device: str) -> None:
     torch.testing.assert_close(attention(x, padding=padding)[1, :12], full[1, :12])
 
 
-def test_weights_move_to_softmax_attention() -> None:
+def test_state_dict_loads_into_softmax_attention() -> None:
     linear = rt.LinearAttention(64, 4, rope=ROPES["half"], causal=True)
     softmax = rt.Attention(64, 4, encoding=rt.Rotation(ROPES["half"]), causal=True)
     softmax.load_state_dict(linear.state_dict())
@@ -39,29 +39,29 @@ def test_learned_frequencies_train(device: str) -> None:
     assert attention.embedding.log_scale.grad.abs().sum() > 0
 
 
-def test_favor_redraws(device: str) -> None:
+def test_favor_redraws_features_in_training(device: str) -> None:
     attention = rt.LinearAttention(
         64, 4, rope=text(head_dim=80, frequencies=ladder(40)), feature_map="favor", features=80,
         redraw_every=3,
     ).to(device)  # fmt: skip
-    drawn = [attention.projection.clone()]
+    projections = [attention.projection.clone()]
     for _ in range(4):
         attention(torch.randn(1, 5, 64, device=device))
-        drawn.append(attention.projection.clone())
-    assert [torch.equal(a, b) for a, b in itertools.pairwise(drawn)] == [
+        projections.append(attention.projection.clone())
+    assert [torch.equal(a, b) for a, b in itertools.pairwise(projections)] == [
         True, True, False, True,
     ]  # fmt: skip
     assert "projection" in attention.state_dict()
     attention.eval()
     for _ in range(4):
         attention(torch.randn(1, 5, 64, device=device))
-    assert torch.equal(attention.projection, drawn[-1])
+    assert torch.equal(attention.projection, projections[-1])
     assert rt.LinearAttention(64, 4, feature_map="favor", variant="before").projection.shape == (
         64, 16,
     )  # fmt: skip
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_rejects_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"\[LinearAttention\] heads must divide model_dim"):
         rt.LinearAttention(10, 3)
     with pytest.raises(ValueError, match=r"\[LinearAttention\] model_dim and heads must be pos"):

@@ -1,4 +1,4 @@
-"""RotaryEmbedding, and what it survives."""
+"""The module RotaryEmbedding: learning, casts, copies, meta devices, sharding."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ def rotated(module: torch.nn.Module, device: str = "cpu") -> torch.Tensor:
 
 
 def changed(module: rt.RotaryEmbedding) -> rt.RotaryEmbedding:
-    """With something learned that float16 can hold."""
+    """Sets learned values that float16 represents exactly."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.125
@@ -38,7 +38,7 @@ def test_starts_as_the_rope_it_was_given(learn: str | None, device: str) -> None
         out, key = module(x, k, at)
         torch.testing.assert_close(out, rt.rotate(x, rope=ROPES[rope], positions=at))
         torch.testing.assert_close(module.unrotate(out, positions=at), x)
-        if rope == "growing":  # scores do not know where growth begins
+        if rope == "growing":  # scores do not depend on the origin of growth
             assert not torch.allclose(key, rt.rotate(k, rope=ROPES[rope], positions=at))
         else:
             torch.testing.assert_close(key, rt.rotate(k, rope=ROPES[rope], positions=at))
@@ -49,14 +49,14 @@ def test_xpos_scores_depend_on_the_distance(device: str) -> None:
     q, k = torch.randn(2, 1, 1, 16, dtype=torch.float64, device=device)
     scores = []
     for first in [0, 100]:
-        turned_q = module(q[None], first=first + 7)
-        _, turned_k = module(q[None], k[None], first=first)
-        scores.append((turned_q * turned_k).sum())
+        rotated_q = module(q[None], first=first + 7)
+        _, rotated_k = module(q[None], k[None], first=first)
+        scores.append((rotated_q * rotated_k).sum())
     torch.testing.assert_close(scores[0], scores[1])
 
 
 @pytest.mark.parametrize("learn", LEARN)
-def test_what_is_learned(learn: str | None) -> None:
+def test_learned_frequencies(learn: str | None) -> None:
     module = changed(rt.RotaryEmbedding(text(), learn=learn, rho=0.5))
     f = torch.tensor(ladder(8), dtype=torch.float64)
     expected = {
@@ -121,17 +121,17 @@ def test_learns(learn: str, device: str) -> None:
     assert losses[-1] < 0.01 * losses[0]
 
 
-def test_bad_arguments() -> None:
+def test_rejects_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="learn must be one of"):
         rt.RotaryEmbedding(ROPES["half"], learn="theta")
-    with pytest.raises(TypeError, match="a rope, or its text, is wanted, got float"):
+    with pytest.raises(TypeError, match="rope must be a Rope or its text, got float"):
         rt.RotaryEmbedding(1e4)
     module = rt.RotaryEmbedding(ROPES["half"], learn="log_gain")
     with pytest.raises(ValueError, match="not for a rope with learned parameters"):
         module.rotate_(torch.randn(2, 3, 16))
 
 
-def test_says_what_it_is() -> None:
+def test_repr() -> None:
     module = rt.RotaryEmbedding(ROPES["scaled"], learn="log_gain")
     assert repr(module) == (
         "RotaryEmbedding(head_dim=16, pairing='half', scale=1.25, learn='log_gain', token_dim=-3)"

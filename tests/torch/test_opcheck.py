@@ -5,7 +5,7 @@ import torch
 from ropes import ROPES, axes_of
 
 OPS = torch.ops.rotary
-TURNS = ["rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint"]
+ROTATIONS = ["rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint"]
 
 
 def samples(device: str, *, grad: bool) -> list[tuple[object, ...]]:
@@ -26,15 +26,15 @@ def samples(device: str, *, grad: bool) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("case", range(5))
-@pytest.mark.parametrize("turn", TURNS)
-def test_functional(turn: str, case: int, device: str) -> None:
-    torch.library.opcheck(getattr(OPS, turn), samples(device, grad=True)[case])
+@pytest.mark.parametrize("op", ROTATIONS)
+def test_functional(op: str, case: int, device: str) -> None:
+    torch.library.opcheck(getattr(OPS, op), samples(device, grad=True)[case])
 
 
 @pytest.mark.parametrize("case", range(5))
-@pytest.mark.parametrize("turn", TURNS)
-def test_in_place(turn: str, case: int, device: str) -> None:
-    torch.library.opcheck(getattr(OPS, turn + "_"), samples(device, grad=False)[case])
+@pytest.mark.parametrize("op", ROTATIONS)
+def test_in_place(op: str, case: int, device: str) -> None:
+    torch.library.opcheck(getattr(OPS, op + "_"), samples(device, grad=False)[case])
 
 
 @pytest.mark.parametrize("op", [OPS.rotate_table, OPS.adjoint_table])
@@ -46,7 +46,7 @@ def test_tables(op: object, device: str) -> None:
 
 
 @pytest.mark.parametrize("op", [OPS.frequencies_like, OPS.growth_like])
-def test_numbers_of_a_rope(op: object, device: str) -> None:
+def test_frequencies_and_growth(op: object, device: str) -> None:
     for rope in ["half", "growing", "mixed"]:
         torch.library.opcheck(op, (torch.randn(1, device=device), ROPES[rope]))
 

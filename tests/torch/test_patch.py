@@ -1,4 +1,4 @@
-"""rotary.torch.patch: models of transformers give what they gave, on our kernels."""
+"""rotary.torch.patch: models of transformers give the same results on our kernels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def largest_gradient_distance(one: dict[str, Tensor], other: dict[str, Tensor]) 
 
 
 @ALL
-def test_logits_and_gradients_stay(family: Family) -> None:
+def test_logits_and_gradients_are_unchanged(family: Family) -> None:
     model = family.make()
     before, gradients_before = logits(model), gradients(model)
     report = patch(model)
@@ -78,7 +78,7 @@ def test_report_says_what_was_replaced(family: Family) -> None:
 @pytest.mark.parametrize(
     "family", [f for f in FAMILIES if f.generates], ids=lambda family: family.model_type
 )
-def test_generation_with_cache_stays(family: Family) -> None:
+def test_generation_with_cache_is_unchanged(family: Family) -> None:
     model = family.make()
     ids = tokens(2, 5)
     options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 5, "do_sample": False}
@@ -89,7 +89,7 @@ def test_generation_with_cache_stays(family: Family) -> None:
     assert calls.count >= 2 * 5
 
 
-def test_generation_with_left_padding_stays() -> None:
+def test_generation_with_left_padding_is_unchanged() -> None:
     model = BY_TYPE["llama"].make()
     ids = tokens(2, 6)
     mask = torch.ones_like(ids)
@@ -100,7 +100,7 @@ def test_generation_with_left_padding_stays() -> None:
         assert torch.equal(before, model.generate(ids, **options))
 
 
-#: Units in the last place of attention's inputs, seen through two layers.
+#: Error in ulp of attention's inputs, after two layers.
 LOW_PRECISION = {torch.bfloat16: 4e-2, torch.float16: 5e-3}
 
 

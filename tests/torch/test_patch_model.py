@@ -38,7 +38,7 @@ def modeling(name: str) -> object:
     return sys.modules[f"transformers.models.{name}.modeling_{name}"]
 
 
-def test_other_models_stay() -> None:
+def test_other_models_are_unchanged() -> None:
     model, other = llama(), llama()
     function = modeling("llama").apply_rotary_pos_emb
     method = type(model.model.layers[0].self_attn).forward
@@ -68,7 +68,7 @@ def test_a_part_of_a_model() -> None:
     assert "forward" not in vars(model.model.visual.blocks[0].attn)
 
 
-def test_parts_of_models_of_one_file_do_not_meet() -> None:
+def test_patched_parts_of_one_file_are_independent() -> None:
     one, other = BY_TYPE["qwen2_vl"].make().model, BY_TYPE["qwen2_vl"].make().model
     patch(one.visual)
     patch(other.language_model)
@@ -78,7 +78,7 @@ def test_parts_of_models_of_one_file_do_not_meet() -> None:
             assert scope[name] is not getattr(modeling("qwen2_vl"), name)
 
 
-def test_twice_is_refused() -> None:
+def test_rejects_patching_twice() -> None:
     model = llama()
     patch(model)
     with pytest.raises(ValueError, match="patched already"):
@@ -147,7 +147,7 @@ def test_a_wrapped_forward(angles: str) -> None:
     assert torch.equal(logits(model), before)
 
 
-def test_calls_the_kernel_does_not_take_go_to_the_models_own() -> None:
+def test_unsupported_shapes_use_the_models_own_function() -> None:
     """Fewer rows than tokens: the model's own function broadcasts."""
     model = llama()
     patch(model)
@@ -192,7 +192,7 @@ def test_exact_angles_are_exact() -> None:
     assert (own - angle.cos()).abs().max() > 0.1
 
 
-def test_exact_angles_refuse_what_depends_on_the_length() -> None:
+def test_exact_angles_reject_ropes_that_depend_on_the_length() -> None:
     parameters = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     model = Family("llama", "half", {"rope_parameters": parameters}).make()
     names = state(model)
@@ -204,7 +204,7 @@ def test_exact_angles_refuse_what_depends_on_the_length() -> None:
     assert distance(before, logits(model)) < 5e-6
 
 
-def test_exact_angles_refuse_frequencies_that_are_not_the_configs() -> None:
+def test_exact_angles_reject_frequencies_that_differ_from_the_config() -> None:
     model = llama()
     model.model.rotary_emb.inv_freq.mul_(2)
     with pytest.raises(ValueError, match="not those of the model's config"):
@@ -240,7 +240,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "options", "why"), REFUSED, ids=[r[0] for r in REFUSED])
-def test_what_is_not_known_is_refused(name: str, options: dict[str, object], why: str) -> None:
+def test_rejects_unknown_functions(name: str, options: dict[str, object], why: str) -> None:
     config = transformers.AutoConfig.for_model(name, **options)
     model = transformers.AutoModel.from_config(config)
     names = state(model)
@@ -249,7 +249,7 @@ def test_what_is_not_known_is_refused(name: str, options: dict[str, object], why
     assert state(model) == names
 
 
-def test_a_function_that_rotates_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_functions_that_rotate_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
         return q * cos.unsqueeze(1) + q.flip(-1) * sin.unsqueeze(1), k
 
@@ -261,8 +261,8 @@ def test_a_function_that_rotates_otherwise_is_refused(monkeypatch: pytest.Monkey
     assert state(model) == names
 
 
-def test_tables_that_do_not_rotate_pairs_are_refused() -> None:
-    """Both members of a pair must turn by one angle."""
+def test_rejects_tables_that_do_not_rotate_pairs() -> None:
+    """Both members of a pair must rotate by one angle."""
     model = llama()
     forward = model.model.rotary_emb.forward
 
@@ -275,14 +275,14 @@ def test_tables_that_do_not_rotate_pairs_are_refused() -> None:
         patch(model)
 
 
-def test_a_model_on_meta_is_refused() -> None:
+def test_rejects_models_on_meta() -> None:
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(BY_TYPE["llama"].config())
     with pytest.raises(ValueError, match="on meta"):
         patch(model)
 
 
-def test_a_replaced_method_is_refused() -> None:
+def test_rejects_replaced_methods() -> None:
     model = llama()
     model.model.layers[1].self_attn.forward = lambda *_, **__: None
     with pytest.raises(ValueError, match=r"layers\.1\.self_attn.*method of its own"):
@@ -290,7 +290,7 @@ def test_a_replaced_method_is_refused() -> None:
     assert "forward" not in vars(model.model.layers[0].self_attn)
 
 
-def test_wrong_angles_are_refused() -> None:
+def test_rejects_wrong_angles() -> None:
     with pytest.raises(ValueError, match='"model" or "exact"'):
         patch(llama(), angles="double")  # type: ignore[arg-type]
 
@@ -302,19 +302,19 @@ def _partial(q, k, cos, sin, unsqueeze_dim=1):
     cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
     width = cos.shape[-1]
 
-    def turn(x: Tensor) -> Tensor:
+    def rotate(x: Tensor) -> Tensor:
         a, b = x[..., :width].chunk(2, -1)
         return torch.cat([x[..., :width] * cos + torch.cat([-b, a], -1) * sin, x[..., width:]], -1)
 
-    return turn(q), turn(k)
+    return rotate(q), rotate(k)
 
 
 def _trailing(x, cos, sin, unsqueeze_dim=1):
     cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
     kept, x = x[..., : -2 * cos.shape[-1]], x[..., -2 * cos.shape[-1] :]
     a, b = x[..., ::2], x[..., 1::2]
-    turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
-    return torch.cat([kept, turned], -1)
+    rotated = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+    return torch.cat([kept, rotated], -1)
 
 
 def _scaled(q, k, cos, sin, unsqueeze_dim=1):
@@ -325,7 +325,7 @@ def _other_parameters(states, angles):
     return states
 
 
-def test_functions_are_known_by_what_they_do() -> None:
+def test_functions_are_classified_by_their_results() -> None:
     _, behaviour = classify(_partial)
     assert (behaviour.pairing, behaviour.part, behaviour.columns) == ("half", "leading", "halves")
     _, behaviour = classify(_trailing)

@@ -70,14 +70,14 @@ def test_recipes_have_the_bits_of_the_engine(rope: rotary.Rope) -> None:
     assert torch.equal(module(x, positions=torch.from_numpy(at)), torch.from_numpy(expected))
 
 
-def test_the_text_that_the_page_shows() -> None:
+def test_rope_text_of_the_docs() -> None:
     page = (ROOT / "docs" / "pytorch.md").read_text()
     source, shown = re.search(r">>> (.*)\n(.*)\n", page).groups()
     assert repr(eval(source, {"rotary": rotary})) == shown
 
 
 def test_a_rope_keeps_its_text() -> None:
-    """Made once: a call with a Rope costs what a call with its text does."""
+    """The text is made once: a call with a Rope costs as much as a call with its text."""
     rope = rotary.Rope(head_dim=16, theta=1e4, pairing="half")
     text = rt.rope_text(rope)
     assert rt.rope_text(rope) is text

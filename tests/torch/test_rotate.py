@@ -50,38 +50,38 @@ def test_rotate_agrees_with_the_formula(
         )
 
 
-@pytest.mark.parametrize("turn", ["adjoint", "unrotate", "shift"])
+@pytest.mark.parametrize("op", ["adjoint", "unrotate", "shift"])
 @pytest.mark.parametrize("rope", ROPES.values(), ids=ROPES.keys())
-def test_other_turns(rope: str, turn: str, device: str) -> None:
+def test_other_ops(rope: str, op: str, device: str) -> None:
     x, token_dim = make(device, "transposed", torch.float64)
     at = positions_for(rope, 2, 5, device) % 50
-    (out,) = getattr(OPS, turn)([x], rope, at, None, 0, token_dim)
-    torch.testing.assert_close(out, reference(x, rope, at, token_dim, turn), rtol=1e-12, atol=1e-12)
+    (out,) = getattr(OPS, op)([x], rope, at, None, 0, token_dim)
+    torch.testing.assert_close(out, reference(x, rope, at, token_dim, op), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("turn", ["rotate", "adjoint", "unrotate", "shift"])
+@pytest.mark.parametrize("op", ["rotate", "adjoint", "unrotate", "shift"])
 @pytest.mark.parametrize("layout", ["tokens_first", "transposed", "slice"])
-def test_in_place_has_the_same_bits(layout: str, turn: str, device: str) -> None:
+def test_in_place_has_the_same_bits(layout: str, op: str, device: str) -> None:
     rope = ROPES["scaled"]
     x, token_dim = make(device, layout, torch.float32)
     y, _ = make(device, layout, torch.bfloat16, heads=1)
-    expected = getattr(OPS, turn)([x, y], rope, None, None, 7, token_dim)
+    expected = getattr(OPS, op)([x, y], rope, None, None, 7, token_dim)
     version = x._version
-    getattr(OPS, turn + "_")([x, y], rope, None, None, 7, token_dim)
+    getattr(OPS, op + "_")([x, y], rope, None, None, 7, token_dim)
     assert torch.equal(x, expected[0])
     assert torch.equal(y, expected[1])
     assert x._version > version
 
 
-@pytest.mark.parametrize("turn", ["unrotate_adjoint", "shift_adjoint"])
+@pytest.mark.parametrize("op", ["unrotate_adjoint", "shift_adjoint"])
 @pytest.mark.parametrize("rope", ["scaled", "growing", "reordering"])
-def test_transposes(rope: str, turn: str, device: str) -> None:
+def test_adjoints_are_transposes(rope: str, op: str, device: str) -> None:
     """<T x, y> = <x, T' y>."""
     x, _ = make(device, "tokens_first", torch.float64)
     y = torch.randn_like(x)
     at = torch.randint(0, 40, (2, 5), device=device)
-    forward = getattr(OPS, turn.removesuffix("_adjoint"))([x], ROPES[rope], at)[0]
-    back = getattr(OPS, turn)([y], ROPES[rope], at)[0]
+    forward = getattr(OPS, op.removesuffix("_adjoint"))([x], ROPES[rope], at)[0]
+    back = getattr(OPS, op)([y], ROPES[rope], at)[0]
     torch.testing.assert_close((forward * y).sum(), (x * back).sum())
 
 
@@ -127,8 +127,8 @@ def test_more_batch_dimensions(device: str) -> None:
     x = torch.randn(2, 3, 5, 2, 16, device=device)
     out = rt.rotate(x, rope=ROPES["half"], first=3)
     assert torch.equal(out, torch.stack([rt.rotate(y, rope=ROPES["half"], first=3) for y in x]))
-    turned = x.transpose(0, 1)
-    assert torch.equal(rt.rotate(turned, rope=ROPES["half"], first=3), out.transpose(0, 1))
+    swapped = x.transpose(0, 1)
+    assert torch.equal(rt.rotate(swapped, rope=ROPES["half"], first=3), out.transpose(0, 1))
 
 
 def test_text_tokens_of_mrope(device: str) -> None:
@@ -176,12 +176,12 @@ def test_empty(device: str) -> None:
         ('{"head_dim": 4, "pairing": "half", "frequencies": [1, 1, 1]}', "rotary slice must fit"),
     ],
 )
-def test_bad_texts(rope: str, message: str) -> None:
+def test_rejects_malformed_ropes(rope: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rt.rotate(torch.randn(2, 3, 16), rope=rope)
 
 
-def test_bad_calls(device: str) -> None:
+def test_rejects_wrong_calls(device: str) -> None:
     rope = ROPES["half"]
     x = torch.randn(2, 5, 3, 16, device=device)
     for call, message in [

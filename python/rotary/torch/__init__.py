@@ -49,16 +49,14 @@ from .linear_attention import (
     linear_attend,
     orthogonal_features,
 )
-from .memory import MemoryUse, memory_use, release_memory, set_memory_limit
 from .module import RotaryEmbedding
 from .patching import check, patch
 from .text import rope_text
 
 __all__ = [
     "Alibi", "Attention", "ContextParallel", "DistanceBias", "Encoding", "Hybrid", "Kerple",
-    "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "MemoryUse",
-    "RotaryEmbedding", "Rotation", "Sinusoidal", "T5Bias", "adjoint", "attend",
-    "attention_backend", "check", "last_attention_backend", "linear_attend", "make_encoding",
-    "memory_use", "orthogonal_features", "patch", "release_memory", "rope_text", "rotate",
-    "rotate_", "rotate_by_table", "set_memory_limit", "shift", "shift_", "unrotate", "unrotate_",
+    "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "RotaryEmbedding",
+    "Rotation", "Sinusoidal", "T5Bias", "adjoint", "attend", "attention_backend", "check",
+    "last_attention_backend", "linear_attend", "make_encoding", "orthogonal_features", "patch",
+    "rope_text", "rotate", "rotate_", "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip

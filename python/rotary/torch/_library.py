@@ -1,6 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the operators, once."""
+"""Loads the operators, once: rotation (librotary_torch) and Transformer parts
+(librotary_transformer, which needs the first)."""
 
 from __future__ import annotations
 
@@ -10,34 +11,83 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        "rotary.torch needs PyTorch: pip install torch, then, in rotary's source folder, "
+        'pip install ".[torch]"',
+        name="torch",
+    ) from None
+
+_ROTATION = "librotary_torch.so"
+_TRANSFORMER = "librotary_transformer.so"
 
 
-def library_path() -> Path:
-    """Beside this file, or where $ROTARY_TORCH_LIBRARY says."""
+def rotation_path() -> Path:
+    """$ROTARY_TORCH_LIBRARY, or else beside this file or, in an editable install, beside rotary's
+    extension module."""
     named = os.environ.get("ROTARY_TORCH_LIBRARY")
-    return Path(named) if named else Path(__file__).with_name("librotary_torch.so")
+    if named:
+        return Path(named)
+    beside = Path(__file__).with_name(_ROTATION)
+    if not beside.is_file():
+        from .. import _core
+
+        compiled = Path(_core.__file__).parent / "torch" / _ROTATION
+        if compiled.is_file():
+            return compiled
+    return beside
 
 
-def load() -> None:
-    path = library_path()
+def transformer_path() -> Path:
+    """$ROTARY_TRANSFORMER_LIBRARY, or else beside the rotation's or, in a build tree, in
+    ../transformer."""
+    named = os.environ.get("ROTARY_TRANSFORMER_LIBRARY")
+    if named:
+        return Path(named)
+    folder = rotation_path().parent
+    in_build_tree = folder.parent / "transformer" / _TRANSFORMER
+    return in_build_tree if in_build_tree.is_file() else folder / _TRANSFORMER
+
+
+def built_for(path: Path) -> str:
+    """The PyTorch that a library was built for; empty if nothing beside it says so."""
+    stamp = path.with_name("pytorch_version.txt")
+    return stamp.read_text().strip() if stamp.is_file() else ""
+
+
+def load(path: Path, variable: str) -> None:
+    """Loads a library that was built for this PyTorch, and raises ImportError otherwise: PyTorch's
+    C++ interface changes with its minor versions. `variable` is the environment variable that may
+    name the library."""
+    this = torch.__version__
+    build = (
+        'in rotary\'s source folder, pip install ".[torch]" builds them for the PyTorch installed'
+    )
     if not path.is_file():
+        if os.environ.get(variable):
+            raise ImportError(f"rotary.torch: ${variable} names {path}, which does not exist")
+        raise ImportError(f"rotary.torch was installed without its operators: {build}, {this}")
+    built = built_for(path)
+    if built and built.split(".")[:2] != this.split(".")[:2]:
         raise ImportError(
-            f"[rotary.torch] the operators are not at {path}: build rotary with ROTARY_BUILD_TORCH "
-            f"for this PyTorch ({torch.__version__}), or name them in $ROTARY_TORCH_LIBRARY"
+            f"rotary.torch: the operators were built for PyTorch {built}: {build}, {this}"
         )
     try:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise ImportError(
-            f"[rotary.torch] {path} was built for another PyTorch than {torch.__version__}: {error}"
+            f"rotary.torch: cannot load the operators ({error}): {build}, {this}"
         ) from error
 
 
 def load_calls() -> Any:
-    """The operators without the way through torch.ops, from beside them. None where they were built
-    without Python, or for another one: torch.ops does the same, in more time."""
-    path = library_path().with_name("_calls" + sysconfig.get_config_var("EXT_SUFFIX"))
+    """The operators without the boxing of torch.ops, from beside the rotation's library. None where
+    they were built without Python or for another version: torch.ops does the same, but slower."""
+    path = rotation_path().with_name("_calls" + sysconfig.get_config_var("EXT_SUFFIX"))
     if not path.is_file():
         return None
     spec = importlib.util.spec_from_file_location("rotary.torch._calls", path)
@@ -47,6 +97,7 @@ def load_calls() -> Any:
     return module
 
 
-load()
+load(rotation_path(), "ROTARY_TORCH_LIBRARY")
+load(transformer_path(), "ROTARY_TRANSFORMER_LIBRARY")
 ops = torch.ops.rotary
 calls = load_calls()

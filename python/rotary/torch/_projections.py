@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What Attention and LinearAttention share: sizes of heads, and the linear maps around them."""
+"""Projections of Attention and LinearAttention: head sizes and linear layers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 
 class Projections(nn.Module):
-    """Linear maps `query` and `output` of model_dim, `key` and `value` of kv_dim, for `heads` heads
-    of which keys and values have `kv_heads`."""
+    """Linear layers `query` and `output` of model_dim, `key` and `value` of kv_dim, for `heads`
+    heads of queries and `kv_heads` of keys and values."""
 
     def __init__(
         self,

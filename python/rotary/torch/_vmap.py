@@ -11,16 +11,16 @@ from torch import Tensor
 
 from ._library import ops
 
-_TURNS = ("rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint")
+_ROTATIONS = ("rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint")
 
 
 def _front(x: Tensor, dim: int | None, size: int) -> Tensor:
-    """The mapped dimension first; repeated where there is none."""
+    """The mapped dimension first; broadcast where there is none."""
     return x.unsqueeze(0).expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
 def _joined_positions(positions: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
-    """[axes, size * batch, tokens], or as they are where they are the same for all."""
+    """[axes, size * batch, tokens], or unchanged where all entries share them."""
     if dim is None and (positions.dim() == 1 or positions.shape[-2] == 1):
         return positions
     x = _front(positions, dim, size)
@@ -39,7 +39,7 @@ def _slice(x: Any, dim: Any, i: int) -> Any:
 
 
 def _one_by_one(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-    """Entry after entry of the mapped dimension, stacked. In place nothing is."""
+    """A loop over the mapped dimension; results are stacked, unless in place."""
     dims = [
         [None] * len(x) if d is None and isinstance(x, (list, tuple)) else d
         for x, d in zip(args, in_dims)
@@ -53,7 +53,7 @@ def _one_by_one(op: Any, info: Any, in_dims: tuple[Any, ...], args: tuple[Any, .
     return type(results[0])(stacked), type(results[0])([0] * len(stacked))
 
 
-def _register_turn(name: str) -> None:
+def _register_rotation(name: str) -> None:
     op = getattr(ops, name).default
 
     def rule(
@@ -102,8 +102,8 @@ def _register_matrix(name: str) -> None:
 
 
 def register() -> None:
-    for name in _TURNS:
-        _register_turn(name)
+    for name in _ROTATIONS:
+        _register_rotation(name)
         _register_one_by_one(name + "_")
     for name in ("rotate_table", "adjoint_table", "rotate_learned_table"):
         _register_one_by_one(name)

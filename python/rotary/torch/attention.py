@@ -5,8 +5,8 @@
     y = rotary.torch.attend(q, k, v, rope=rope, causal=True)
     attention = rotary.torch.Attention(512, 8, causal=True, encoding=rotary.torch.Rotation(rope))
 
-PyTorch's fused kernels do the work wherever mask and bias allow; attention_backend() says which.
-The C++ module of rotary/torch_attention.h has the same parameters by the same names.
+Runs on fused kernels wherever mask and bias allow; attention_backend() says which. The C++ module
+of rotary/transformer/attention.h has the same parameters by the same names.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from .text import rope_text, with_inverse_growth
 
 
 @lru_cache(maxsize=256)
-def _read(text: str) -> tuple[str, float]:
+def _parse(text: str) -> tuple[str, float]:
     return with_inverse_growth(text), float(json.loads(text).get("softmax_scale", 1.0))
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _for_keys(text: str) -> tuple[str, float]:
-    """The text that turns keys, and the rope's softmax_scale."""
-    return _read(text)
+    """The rope of keys, and its softmax_scale."""
+    return _parse(text)
 
 
-def _turned(
+def _rotated(
     q: Tensor, k: Tensor, rope: Any, positions: Tensor | None, cu_seqlens: Tensor | None
 ) -> tuple[Tensor, Tensor, float]:
     text = rope if isinstance(rope, str) else rope_text(rope)
     key_text, softmax_scale = _for_keys(text)
-    where = (positions, cu_seqlens, 0, -2)
+    token_positions = (positions, cu_seqlens, 0, -2)
     if key_text == text:
-        q, k = ops.rotate.default((q, k), text, *where)
+        q, k = ops.rotate.default((q, k), text, *token_positions)
     else:
-        (q,) = ops.rotate.default((q,), text, *where)
-        (k,) = ops.rotate.default((k,), key_text, *where)
+        (q,) = ops.rotate.default((q,), text, *token_positions)
+        (k,) = ops.rotate.default((k,), key_text, *token_positions)
     return q, k, softmax_scale
 
 
@@ -76,21 +76,21 @@ def attend(
         window      only keys less than `window` tokens away (with causal: `window` keys)
         padding     bool [batch, keys]: true where there is a token
         cu_seqlens  [sequences + 1]: packed sequences; only keys of its own. cu_seqlens_k where
-                    keys have other lengths: the last query then stands beside the last key.
-                    max_seqlen, the longest of them, spares a GPU work where it is known
-        first       query t stands beside key first + t: keys that were there before
+                    keys have other lengths: the last query is aligned with the last key.
+                    max_seqlen, the longest of them, saves a GPU work where it is known
+        first       query t is aligned with key first + t: earlier keys come from a cache
 
     bias broadcasts to [batch, heads, queries, keys]. scale is 1/sqrt(head_dim) by default.
-    rope turns q and k first, both at `positions` (or the places that cu_seqlens gives), and its
-    softmax_scale is heeded. Keys of a cache are turned already: give no rope for them.
+    rope rotates q and k first, both at `positions` (or those of cu_seqlens), and its softmax_scale
+    is applied. Keys of a cache are rotated already: give no rope for them.
     """
     if rope is not None:
         if first != 0 or cu_seqlens_k is not None:
             raise ValueError(
-                "[attend] a rope turns queries and keys of the same tokens: with first or "
-                "cu_seqlens_k turn them before"
+                "[attend] a rope rotates queries and keys of the same tokens: with first or "
+                "cu_seqlens_k rotate them before"
             )
-        q, k, factor = _turned(q, k, rope, positions, cu_seqlens)
+        q, k, factor = _rotated(q, k, rope, positions, cu_seqlens)
         if factor != 1.0:
             scale = (q.shape[-1] ** -0.5 if scale is None else scale) * factor
     elif positions is not None:
@@ -122,13 +122,13 @@ def attention_backend(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> str:
 
 
 def last_attention_backend() -> str:
-    """What the last attend() of this thread ran; empty before the first."""
+    """The kernel of the last attend() of this thread; empty before the first."""
     return str(ops.last_attention_backend())
 
 
 class KeyValueCache:
-    """Keys and values of the tokens so far, [batch, heads, tokens, head_dim], in memory that is
-    allocated ahead and doubles when it is full. For inference: what needs a gradient is refused."""
+    """Keys and values of the tokens so far, [batch, heads, tokens, head_dim]. Capacity is allocated
+    ahead and doubles when it is full. For inference: tensors that require gradients are refused."""
 
     def __init__(self, capacity: int = 0) -> None:
         self.capacity = capacity
@@ -143,7 +143,7 @@ class KeyValueCache:
             end = self.tokens + k.shape[2]
             if self._keys is None or self._values is None:
                 self.capacity = max(end, self.capacity)
-                self._keys, self._values = self._room(k), self._room(v)
+                self._keys, self._values = self._empty(k), self._empty(v)
             elif end > self.capacity:
                 self.capacity = max(end, 2 * self.capacity)
                 self._keys, self._values = self._grown(self._keys), self._grown(self._values)
@@ -153,7 +153,7 @@ class KeyValueCache:
         return self._keys[:, :, :end], self._values[:, :, :end]
 
     def truncate(self, tokens: int) -> None:
-        """Forgets the tokens from `tokens` on; keeps the memory."""
+        """Drops the tokens from `tokens` on; keeps the memory."""
         if not 0 <= tokens <= self.tokens:
             raise ValueError(
                 f"[KeyValueCache] tokens must be from 0 to {self.tokens}, got {tokens}"
@@ -161,18 +161,18 @@ class KeyValueCache:
         self.tokens = tokens
 
     def reorder(self, rows: Tensor) -> None:
-        """Row b becomes what row rows[b] was: beam search."""
+        """Row b becomes the former row rows[b]: beam search."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
 
-    def _room(self, like: Tensor) -> Tensor:
+    def _empty(self, like: Tensor) -> Tensor:
         batch, heads, _, head_dim = like.shape
         return like.new_empty(batch, heads, self.capacity, head_dim)
 
     def _grown(self, old: Tensor) -> Tensor:
-        room = self._room(old)
-        room[:, :, : self.tokens] = old[:, :, : self.tokens]
-        return room
+        grown = self._empty(old)
+        grown[:, :, : self.tokens] = old[:, :, : self.tokens]
+        return grown
 
     def _check(self, k: Tensor, v: Tensor) -> None:
         if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
@@ -197,15 +197,15 @@ def _all_but_tokens(x: Tensor) -> tuple[Any, ...]:
 
 
 class Attention(Projections):
-    """Linear maps `query`, `key`, `value` and `output` around attend(), and the submodule
+    """Linear layers `query`, `key`, `value` and `output` around attend(), and the submodule
     `encoding`: [batch, tokens, model_dim] to the same.
 
     kv_heads: heads of keys and values, by default as many as `heads`.
-    kv_dim: the size of what keys and values are made of (`memory`), by default model_dim.
-    encoding: how scores know of positions; may be shared by several modules. Encodings of the
-        input are the model's to apply: encoding.embed(x).
-    rotate_values: values turn with the keys (RoFormer's rotary_value).
-    scale: by default 1/sqrt(head_dim); the encoding's softmax_scale comes on top.
+    kv_dim: the width of `memory`, the source of keys and values, by default model_dim.
+    encoding: position encoding; may be shared by several modules. The model itself applies
+        encodings of the input: encoding.embed(x).
+    rotate_values: values are rotated with the keys (RoFormer's rotary_value).
+    scale: by default 1/sqrt(head_dim); multiplied by the encoding's softmax_scale.
     context_parallel: the sequence is sharded across ranks, and x is this rank's shard.
 
     `backend` names the kernel of the last call outside torch.compile; empty before the first.
@@ -264,11 +264,11 @@ class Attention(Projections):
         max_seqlen: int | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """memory: [batch, tokens, kv_dim], what keys and values are made of instead of x.
+        """memory: [batch, tokens, kv_dim], the source of keys and values instead of x.
         padding: bool [batch, keys], those of the cache included: true where there is a token.
-        positions: where tokens of x stand, as rotary.torch.rotate() has it; by default from 0, or
-            from the end of the cache on. memory_positions: the same for the memory.
-        cache: keys and values are added to it, and queries see all that it holds."""
+        positions: of the tokens of x, as in rotary.torch.rotate(); by default from 0, or from the
+            end of the cache on. memory_positions: the same for the memory.
+        cache: keys and values are appended to it, and queries attend to all of it."""
         self._check(x, memory, memory_positions, cu_seqlens, memory_cu_seqlens, cache)
         q, k, v = self.project(x, x if memory is None else memory)
         first = 0 if cache is None else cache.tokens
@@ -276,15 +276,15 @@ class Attention(Projections):
         given = positions is not None
         if across is not None and positions is None:
             positions = across.positions(x.shape[1] * across.ranks, x)
-        keys_at = None if memory is None else (memory_positions, memory_cu_seqlens)
-        if encoding is not None and "query_key" in encoding.sites:
-            q, k, *values = encoding.turn(
+        of_keys = None if memory is None else (memory_positions, memory_cu_seqlens)
+        if encoding is not None and "query_key" in encoding.targets:
+            q, k, *values = encoding.rotate(
                 [q],
                 [k, v] if self.rotate_values else [k],
                 positions,
                 cu_seqlens=cu_seqlens,
                 first=0 if given else first,
-                key_positions=keys_at,
+                key_positions=of_keys,
             )
             v = values[0] if self.rotate_values else v
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
@@ -297,10 +297,10 @@ class Attention(Projections):
             "dropout": self.dropout if self.training else 0.0,
             "scale": self.scale * (1.0 if encoding is None else encoding.softmax_scale),
         }
-        if encoding is not None and "score" in encoding.sites:
-            by_places = cache is not None or not (given or memory is not None)
-            at = None if by_places else (positions, cu_seqlens)
-            options["bias"] = self._bias(encoding, q, k, first, at, keys_at)
+        if encoding is not None and "score" in encoding.targets:
+            by_index = cache is not None or not (given or memory is not None)
+            of_queries = None if by_index else (positions, cu_seqlens)
+            options["bias"] = self._bias(encoding, q, k, first, of_queries, of_keys)
         if across is not None:
             y = across.attend(q, k, v, **options)
         else:
@@ -316,25 +316,26 @@ class Attention(Projections):
         q: Tensor,
         k: Tensor,
         first: int,
-        at: tuple[Tensor | None, Tensor | None] | None,
-        keys_at: tuple[Tensor | None, Tensor | None] | None,
+        of_queries: tuple[Tensor | None, Tensor | None] | None,
+        of_keys: tuple[Tensor | None, Tensor | None] | None,
     ) -> Tensor | None:
-        """Of queries at `at` and keys there or at `keys_at`. Where `at` is None tokens are as far
-        apart as their places: also in a cache and within packed sequences."""
+        """By positions and cu_seqlens of queries, and those of keys where they differ. Where
+        of_queries is None distances are those of token indices, also in a cache and within packed
+        sequences."""
         across = self.context_parallel
         queries, keys = q.shape[2], k.shape[2]
-        places: dict[str, Any] = {"first": first}
+        given: dict[str, Any] = {"first": first}
         if across is not None:
             keys *= across.ranks
-            if at is None:
-                places["query_positions"] = across.positions(keys, q)
+            if of_queries is None:
+                given["query_positions"] = across.positions(keys, q)
             else:
-                mine = places["query_positions"] = ops.token_positions(q, queries, *at)
-                places["key_positions"] = across.gather(mine, mine.dim() - 1)
-        elif at is not None:
-            places["query_positions"] = ops.token_positions(q, queries, *at)
-            places["key_positions"] = ops.token_positions(k, keys, *(keys_at or at))
-        return encoding.bias(queries, keys, like=q, **places)
+                mine = given["query_positions"] = ops.token_positions(q, queries, *of_queries)
+                given["key_positions"] = across.gather(mine, mine.dim() - 1)
+        elif of_queries is not None:
+            given["query_positions"] = ops.token_positions(q, queries, *of_queries)
+            given["key_positions"] = ops.token_positions(k, keys, *(of_keys or of_queries))
+        return encoding.bias(queries, keys, like=q, **given)
 
     def _check(
         self,
@@ -358,10 +359,10 @@ class Attention(Projections):
             raise ValueError("[Attention] memory_positions and memory_cu_seqlens need memory")
         more_than_x = memory is not None or cu_seqlens is not None
         if cache is not None and more_than_x:
-            raise ValueError("[Attention] a cache is for one sequence a row, of x itself")
+            raise ValueError("[Attention] a cache supports neither memory nor packed sequences")
         if self.context_parallel is not None and (cache is not None or more_than_x):
             raise ValueError(
-                "[Attention] across ranks there is no cache, memory or packed sequence"
+                "[Attention] cache, memory and packed sequences are not supported across ranks"
             )
 
     def extra_repr(self) -> str:

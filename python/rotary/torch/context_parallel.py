@@ -27,8 +27,8 @@ Shard = Literal["zigzag", "contiguous"]
 
 
 class ContextParallel:
-    """A group of ranks, and how a sequence lies on them. Parts of a module: keeps names, not the
-    group itself."""
+    """A group of ranks, and how a sequence is sharded over them. Holds the name of the process
+    group, not the group itself, so that modules with it can be copied."""
 
     def __init__(self, group: Any = None, shard: Shard = "zigzag") -> None:
         import torch.distributed as dist
@@ -42,7 +42,7 @@ class ContextParallel:
         self.layout = shard
 
     def positions(self, tokens: int, like: Tensor) -> Tensor:
-        """Where this rank's tokens stand, of `tokens` in all: [tokens / ranks], int64."""
+        """Positions of this rank's tokens, of `tokens` in all: [tokens / ranks], int64."""
         result: Tensor = ops.shard_positions(like, tokens, self.rank, self.ranks, self.layout)
         return result
 
@@ -52,8 +52,8 @@ class ContextParallel:
         return result
 
     def gather(self, x: Tensor, dim: int) -> Tensor:
-        """The whole of what shard() cut; every rank calls it. On the way back the gradients of all
-        ranks are summed: a loss that every rank computes of the whole counts as often."""
+        """The inverse of shard(); every rank calls it. Its backward sums the gradients of all
+        ranks: a loss that every rank computes from the whole counts once per rank."""
         result: Tensor = ops.gather_tokens(x, dim, self.group, self.ranks, self.layout)
         return result
 

@@ -1,15 +1,15 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""How attention knows where tokens stand: RoPE among its peers, behind one interface.
+"""Position encodings of attention: RoPE and its alternatives behind one interface.
 
     encoding = rotary.torch.make_encoding("rope+alibi", heads=8, rope=rope)
     x = encoding.embed(x)                               # encodings of the input
     attention = rotary.torch.Attention(512, 8, encoding=encoding)
 
-An encoding acts on the input (added to the vectors of tokens), on queries and keys (turns them), on
-the score (a bias), or on several of these; what it does not act on it leaves alone. Each is as its
-paper has it; docs/attention.md has the formulas. The C++ modules of rotary/torch_encodings.h have
-the same parameters by the same names.
+An encoding acts on the input (added to token embeddings), on queries and keys (rotated), on the
+score (a bias), or on several of these, and leaves the rest unchanged. Each follows its paper;
+docs/attention.md has the formulas. The C++ modules of rotary/transformer/encodings.h have the same
+parameters by the same names.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ._library import ops
 from .module import Learned as Learn
 from .module import RotaryEmbedding
 
-Site = Literal["input", "query_key", "score"]
+Target = Literal["input", "query_key", "score"]
 
-#: Learned tables start as small noise, as in BERT and T5.
-_DEVIATION = 0.02
-#: KERPLE's r1 and r2 start at random, and no nearer to 0 than this, as in its authors' code.
-_LEAST = 0.01
+#: Standard deviation of initial embeddings, as in BERT and T5.
+_INIT_STD = 0.02
+#: KERPLE's r1 and r2 are initialised uniformly, at least this large, as in its authors' code.
+_MIN_R = 0.01
 
 
 class Encoding(nn.Module):
-    """What every encoding can be asked. This one does nothing ("none")."""
+    """The interface of every encoding. This one does nothing ("none")."""
 
-    sites: frozenset[Site] = frozenset()
+    targets: frozenset[Target] = frozenset()
 
     def embed(self, x: Tensor, positions: Tensor | None = None, *, first: int = 0) -> Tensor:
-        """x [.., tokens, model_dim] with the positions of its tokens in it."""
+        """x [.., tokens, model_dim] plus the embeddings of its positions."""
         return x
 
-    def turn(
+    def rotate(
         self,
         queries: Sequence[Tensor],
         keys: Sequence[Tensor],
@@ -51,8 +51,8 @@ class Encoding(nn.Module):
         first: int = 0,
         key_positions: tuple[Tensor | None, Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Queries, then keys, [batch, tokens, heads, head_dim], turned. Where keys stand elsewhere
-        than queries, key_positions has their positions (or None) and cu_seqlens (or None)."""
+        """Queries, then keys, [batch, tokens, heads, head_dim], rotated. key_positions are the
+        positions (or None) and cu_seqlens (or None) of keys that differ from the queries'."""
         return [*queries, *keys]
 
     def bias(
@@ -66,25 +66,25 @@ class Encoding(nn.Module):
         key_positions: Tensor | None = None,
     ) -> Tensor | None:
         """[heads, queries, keys] on the device of `like`, with a batch in front where positions
-        ([tokens] or [batch, tokens]) have one. Without positions queries stand from `first` on and
-        keys from 0."""
+        ([tokens] or [batch, tokens]) have one. By default queries have the positions from `first`
+        on, keys those from 0."""
         return None
 
     @property
     def softmax_scale(self) -> float:
-        """What scores are multiplied by on top of 1/sqrt(head_dim)."""
+        """Factor of scores besides 1/sqrt(head_dim)."""
         return 1.0
 
 
 class LearnedPositions(Encoding):
-    """x_i + weight[i]: one learned vector a position (Gehring et al. 2017, BERT)."""
+    """x_i + weight[i]: one learned vector per position (Gehring et al. 2017, BERT)."""
 
-    sites = frozenset(["input"])
+    targets = frozenset(["input"])
 
     def __init__(self, max_positions: int, model_dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, model_dim))
-        nn.init.normal_(self.weight, std=_DEVIATION)
+        nn.init.normal_(self.weight, std=_INIT_STD)
 
     def embed(self, x: Tensor, positions: Tensor | None = None, *, first: int = 0) -> Tensor:
         if positions is not None:
@@ -100,7 +100,7 @@ class LearnedPositions(Encoding):
 class Sinusoidal(Encoding):
     """x + PE: PE(p, 2i) = sin(p / 10000^(2i/dim)), PE(p, 2i+1) = cos(..) (Vaswani et al. 2017)."""
 
-    sites = frozenset(["input"])
+    targets = frozenset(["input"])
 
     def embed(self, x: Tensor, positions: Tensor | None = None, *, first: int = 0) -> Tensor:
         result: Tensor = ops.add_sinusoids(x, positions, first)
@@ -111,7 +111,7 @@ class T5Bias(Encoding):
     """weight[bucket(i - j), head] (Raffel et al. 2020). T5 itself does not scale its scores:
     Attention(scale=1.0)."""
 
-    sites = frozenset(["score"])
+    targets = frozenset(["score"])
 
     def __init__(
         self, heads: int, *, buckets: int = 32, max_distance: int = 128, causal: bool = False
@@ -119,11 +119,16 @@ class T5Bias(Encoding):
         super().__init__()
         self.causal, self.max_distance = causal, max_distance
         self.weight = nn.Parameter(torch.empty(buckets, heads))
-        nn.init.normal_(self.weight, std=_DEVIATION)
+        nn.init.normal_(self.weight, std=_INIT_STD)
 
-    def bias(self, queries: int, keys: int, *, like: Tensor, **where: Any) -> Tensor | None:
+    def bias(self, queries: int, keys: int, *, like: Tensor, **positions: Any) -> Tensor | None:
         result: Tensor = ops.t5_bias(
-            self.weight, queries, keys, **where, causal=self.causal, max_distance=self.max_distance
+            self.weight,
+            queries,
+            keys,
+            **positions,
+            causal=self.causal,
+            max_distance=self.max_distance,
         )
         return result
 
@@ -131,50 +136,54 @@ class T5Bias(Encoding):
 class Alibi(Encoding):
     """-slope_h |i - j|, with the paper's slopes (Press et al. 2022)."""
 
-    sites = frozenset(["score"])
+    targets = frozenset(["score"])
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
-    def bias(self, queries: int, keys: int, *, like: Tensor, **where: Any) -> Tensor | None:
-        result: Tensor = ops.alibi_bias(ops.alibi_slopes(like, self.heads), queries, keys, **where)
+    def bias(self, queries: int, keys: int, *, like: Tensor, **positions: Any) -> Tensor | None:
+        result: Tensor = ops.alibi_bias(
+            ops.alibi_slopes(like, self.heads), queries, keys, **positions
+        )
         return result
 
 
 class Kerple(Encoding):
     """-r1 log(1 + r2 |i - j|), or -r1 |i - j|^r2 with r2 in (0, 2) (Chi et al. 2022).
 
-    Parameters hold the logarithms of r1 and r2, and for "power" the logit of r2 / 2: any value of
-    theirs is a kernel."""
+    Parameters are the logarithms of r1 and r2, and for "power" the logit of r2 / 2: every value
+    is a valid kernel."""
 
-    sites = frozenset(["score"])
+    targets = frozenset(["score"])
 
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log") -> None:
         super().__init__()
         if kind not in ("log", "power"):
             raise ValueError(f"[Kerple] kind must be log or power, got {kind!r}")
         self.kind = kind
-        most = 1.0 if kind == "power" else 2.0
-        self.log_r1 = nn.Parameter(torch.empty(heads).uniform_(_LEAST, most).log())
+        max_r1 = 1.0 if kind == "power" else 2.0
+        self.log_r1 = nn.Parameter(torch.empty(heads).uniform_(_MIN_R, max_r1).log())
         if kind == "power":
-            r2 = torch.empty(heads).uniform_(_LEAST, 2.0 - _LEAST)
+            r2 = torch.empty(heads).uniform_(_MIN_R, 2.0 - _MIN_R)
             self.logit_r2 = nn.Parameter(torch.logit(r2 / 2.0))
         else:
-            self.log_r2 = nn.Parameter(torch.empty(heads).uniform_(_LEAST, 1.0).log())
+            self.log_r2 = nn.Parameter(torch.empty(heads).uniform_(_MIN_R, 1.0).log())
 
-    def bias(self, queries: int, keys: int, *, like: Tensor, **where: Any) -> Tensor | None:
+    def bias(self, queries: int, keys: int, *, like: Tensor, **positions: Any) -> Tensor | None:
         power = self.kind == "power"
         r2 = 2.0 * self.logit_r2.sigmoid() if power else self.log_r2.exp()
-        result: Tensor = ops.kerple_bias(self.log_r1.exp(), r2, self.kind, queries, keys, **where)
+        result: Tensor = ops.kerple_bias(
+            self.log_r1.exp(), r2, self.kind, queries, keys, **positions
+        )
         return result
 
 
 class DistanceBias(Encoding):
-    """b_(i-j): one learned number a distance and head, 0 at first. Distances beyond max_distance
-    share the outermost."""
+    """b_(i-j): one learned bias per distance and head, initialised to 0. Distances are clamped to
+    max_distance."""
 
-    sites = frozenset(["score"])
+    targets = frozenset(["score"])
 
     def __init__(self, heads: int, *, max_distance: int = 128, causal: bool = False) -> None:
         super().__init__()
@@ -182,16 +191,18 @@ class DistanceBias(Encoding):
         rows = (1 if causal else 2) * max_distance + 1
         self.table = nn.Parameter(torch.zeros(rows, heads))
 
-    def bias(self, queries: int, keys: int, *, like: Tensor, **where: Any) -> Tensor | None:
-        result: Tensor = ops.distance_bias(self.table, queries, keys, **where, causal=self.causal)
+    def bias(self, queries: int, keys: int, *, like: Tensor, **positions: Any) -> Tensor | None:
+        result: Tensor = ops.distance_bias(
+            self.table, queries, keys, **positions, causal=self.causal
+        )
         return result
 
 
 class Rotation(Encoding):
     """RoPE of any rope (Su et al. 2021), and xPos (Sun et al. 2022) where it grows: queries grow,
-    keys shrink."""
+    keys decay."""
 
-    sites = frozenset(["query_key"])
+    targets = frozenset(["query_key"])
 
     def __init__(self, rope: Any, *, learn: Learn | None = None, one_axis: str = "refused") -> None:
         super().__init__()
@@ -202,7 +213,7 @@ class Rotation(Encoding):
     def softmax_scale(self) -> float:
         return self._softmax_scale
 
-    def turn(
+    def rotate(
         self,
         queries: Sequence[Tensor],
         keys: Sequence[Tensor],
@@ -212,25 +223,25 @@ class Rotation(Encoding):
         first: int = 0,
         key_positions: tuple[Tensor | None, Tensor | None] | None = None,
     ) -> list[Tensor]:
-        turn, rope, key_rope = self.rotation._turn, self.rotation.rope, self.rotation.key_rope
-        where = (positions, cu_seqlens, first)
+        apply, rope, key_rope = self.rotation._apply_op, self.rotation.rope, self.rotation.key_rope
+        of_queries = (positions, cu_seqlens, first)
         if key_positions is None and rope == key_rope:
-            return list(turn("rotate", rope, (*queries, *keys), *where))
-        keys_at = where if key_positions is None else (*key_positions, 0)
+            return list(apply("rotate", rope, (*queries, *keys), *of_queries))
+        of_keys = of_queries if key_positions is None else (*key_positions, 0)
         return [
-            *turn("rotate", rope, tuple(queries), *where),
-            *turn("rotate", key_rope, tuple(keys), *keys_at),
+            *apply("rotate", rope, tuple(queries), *of_queries),
+            *apply("rotate", key_rope, tuple(keys), *of_keys),
         ]
 
 
 class Hybrid(Encoding):
-    """Several, one after the other; their biases add up."""
+    """Several encodings in sequence; their biases are added."""
 
     def __init__(self, *parts: Encoding) -> None:
         super().__init__()
         for i, part in enumerate(parts):
             self.add_module(str(i), part)
-        self.sites = frozenset().union(*(part.sites for part in parts))
+        self.targets = frozenset().union(*(part.targets for part in parts))
 
     @property
     def parts(self) -> list[Encoding]:
@@ -248,20 +259,20 @@ class Hybrid(Encoding):
             x = part.embed(x, positions, first=first)
         return x
 
-    def turn(
-        self, queries: Sequence[Tensor], keys: Sequence[Tensor], *args: Any, **where: Any
+    def rotate(
+        self, queries: Sequence[Tensor], keys: Sequence[Tensor], *args: Any, **positions: Any
     ) -> list[Tensor]:
         count = len(queries)
         for part in self.parts:
-            if "query_key" in part.sites:
-                turned = part.turn(queries, keys, *args, **where)
-                queries, keys = turned[:count], turned[count:]
+            if "query_key" in part.targets:
+                rotated = part.rotate(queries, keys, *args, **positions)
+                queries, keys = rotated[:count], rotated[count:]
         return [*queries, *keys]
 
-    def bias(self, queries: int, keys: int, *, like: Tensor, **where: Any) -> Tensor | None:
+    def bias(self, queries: int, keys: int, *, like: Tensor, **positions: Any) -> Tensor | None:
         total: Tensor | None = None
         for part in self.parts:
-            one = part.bias(queries, keys, like=like, **where)
+            one = part.bias(queries, keys, like=like, **positions)
             if one is not None:
                 total = one if total is None else total + one
         return total
@@ -283,7 +294,7 @@ def make_encoding(
     buckets, max_distance, causal), alibi (heads), kerple_log, kerple_power (heads), distance
     (heads, max_distance, causal), rope, xpos (rope, learn); or several: "rope+alibi".
 
-    causal: keys that follow are never seen, and t5 and distance have no parameters for them."""
+    causal: t5 and distance have no parameters for later keys, which are never attended to."""
 
     def positive(value: int, what: str) -> int:
         if value <= 0:
@@ -293,11 +304,11 @@ def make_encoding(
     def one(part: str) -> Encoding:
         if part in ("rope", "xpos"):
             if rope is None:
-                raise ValueError(f"[make_encoding] {part} wants a rope, got None")
+                raise ValueError(f"[make_encoding] rope must be given for {part}, got None")
             made = Rotation(rope, learn=learn)
             if part == "xpos" and made.rotation.rope == made.rotation.key_rope:
                 raise ValueError(
-                    f"[make_encoding] xpos wants a rope that grows, got {made.rotation.rope}"
+                    f"[make_encoding] rope must have growth for xpos, got {made.rotation.rope}"
                 )
             return made
         if part == "learned":

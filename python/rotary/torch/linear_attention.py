@@ -6,7 +6,7 @@
     attention = rotary.torch.LinearAttention(512, 8, rope=rope, causal=True)
 
 Time and memory are O(tokens). docs/attention.md has the formulas of the variants. The C++ module
-of rotary/torch_linear_attention.h has the same parameters by the same names.
+of rotary/transformer/linear_attention.h has the same parameters by the same names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LinearState:
     tokens: int = 0
 
     def reorder(self, rows: Tensor) -> None:
-        """Row b becomes what row rows[b] was: beam search."""
+        """Row b becomes the former row rows[b]: beam search."""
         if self.kv is not None and self.k is not None:
             self.kv, self.k = self.kv[rows], self.k[rows]
 
@@ -72,18 +72,18 @@ def linear_attend(
     """Over [batch, heads, tokens, head_dim]. k and v may have fewer heads than q, a divisor of
     their number, and v another head_dim. A query that sees no key gives 0.
 
-    variant: what key j weighs for query i, before it is divided by the sum over j
+    variant: the weight of key j for query i, before division by the sum over j
         numerator  (R phi(q)).(R phi(k)), divided by the sum of phi(q).phi(k)
         cosine     1 + cos(R q, R k)
         rotated    (R phi(q)).(R phi(k)), divided by its own sum, which `guard` keeps from 0
         before     phi(R q).phi(R k)
     feature_map: phi, "elu" (elu + 1), "relu" or "favor", random features of `projection`
-        [features, head_dim]; a rope that turns them has head_dim = features.
+        [features, head_dim]; a rope that rotates them has head_dim = features.
     padding: bool [batch, keys], true where there is a token.
-    positions, first: where tokens stand, as in rotate(); key_positions where keys stand elsewhere.
+    positions, first: as in rotate(); key_positions where those of keys differ.
     cu_seqlens: packed sequences in a batch of 1; read on the host.
     frequencies, scale: learned ones, instead of the rope's own.
-    state: tokens that came before; it takes these in. Needs causal.
+    state: the tokens before these, which are added to it. Needs causal.
     """
     common: dict[str, Any] = {
         "rope": _text(rope),
@@ -136,10 +136,10 @@ def default_features(head_dim: int) -> int:
 
 
 class LinearAttention(Projections):
-    """Linear maps `query`, `key`, `value` and `output` around linear_attend():
+    """Linear layers `query`, `key`, `value` and `output` around linear_attend():
     [batch, tokens, model_dim] to the same.
 
-    rope: a rotary.Rope, its text, or a RotaryEmbedding, whose learned frequencies then count; it
+    rope: a rotary.Rope, its text, or a RotaryEmbedding, whose learned frequencies are then used; it
         becomes the submodule `embedding`. None: no positions.
     features: FAVOR+ has a buffer `projection` [features, head_dim]; redraw() draws another, and
         forward() does so in training every `redraw_every` calls.
@@ -211,7 +211,7 @@ class LinearAttention(Projections):
         state: LinearState | None = None,
     ) -> Tensor:
         """padding: bool [batch, tokens], true where there is a token. positions: by default from 0,
-        or from the end of the state on. state: tokens that came before; it takes these in."""
+        or from the end of the state on. state: the tokens before these, which are added to it."""
         if self.training and self.redraw_every > 0:
             self._calls += 1
             if self._calls % self.redraw_every == 0:

@@ -5,9 +5,9 @@
     embedding = rotary.torch.RotaryEmbedding.from_pretrained("Qwen2.5-7B/", token_dim=-2)
     q, k = embedding(q, k, positions=position_ids)
 
-Its state is a text, never a tensor: .half(), .to_empty(), meta devices and checkpoints leave the
-rotation as it is. Parameters are there only if something is learned, and hold what was learned on
-top of the exact frequencies.
+Its rope is a text, never a tensor: .half(), .to_empty(), meta devices and checkpoints cannot change
+the rotation. Parameters exist only if something is learned, and are relative to the exact
+frequencies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RotaryEmbedding(nn.Module):
 
     rope: a rotary.Rope (1-D to 3-D, axial, M-RoPE, RoPE-Mixed), a rotary.ModelRope or a text.
     token_dim: -3 for [.., tokens, heads, head_dim], -2 for [.., heads, tokens, head_dim].
-    learn: parameters in radians per position, all 0 at first, which leaves the rope as given:
+    learn: parameters in radians per position, initialised to 0, which is the rope as given:
         "log_gain"         a [pairs]:       f * exp(a)
         "frequencies"      d [pairs, axes]: f + d (RoPE-Mixed)
         "receptive_field"  alpha [1]:       alpha / 10000^rho + (1 - alpha) f
@@ -65,7 +65,7 @@ class RotaryEmbedding(nn.Module):
         options = {"device": device, "dtype": dtype or torch.float32}
         self.learned = nn.Parameter(torch.empty(shapes[learn], **options)) if learn else None
         self.log_scale = nn.Parameter(torch.empty(1, **options)) if learn_scale else None
-        #: Whether there are parameters: to look for one of them takes a module longer.
+        #: Whether there are parameters. An attribute, because looking up a parameter is slower.
         self.learns = learn is not None or learn_scale
         self.reset_parameters()
 
@@ -86,18 +86,18 @@ class RotaryEmbedding(nn.Module):
         return cls(found.make_rope(context), **options)
 
     def reset_parameters(self) -> None:
-        """The rope as it was given: nothing learned."""
+        """Back to the rope as given."""
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
     @property
     def softmax_scale(self) -> float:
-        """What attention multiplies its scores by on top of 1/sqrt(head_dim)."""
+        """Factor of attention scores besides 1/sqrt(head_dim)."""
         return float(json.loads(self.rope).get("softmax_scale", 1.0))
 
     def frequencies(self) -> Tensor:
-        """[pairs, axes], float64, with what was learned: differentiable."""
-        like = self._somewhere() if self.learned is None else self.learned
+        """[pairs, axes], float64, as learned: differentiable."""
+        like = self._any_parameter() if self.learned is None else self.learned
         base: Tensor = ops.frequencies_like(like, self.rope)
         if self.learned is None:
             return base
@@ -109,7 +109,7 @@ class RotaryEmbedding(nn.Module):
         shared: float = 10000.0**-self.rho
         return learned * shared + (1.0 - learned) * base
 
-    def _somewhere(self) -> Tensor:
+    def _any_parameter(self) -> Tensor:
         return torch.empty(0) if self.log_scale is None else self.log_scale
 
     def forward(
@@ -123,15 +123,16 @@ class RotaryEmbedding(nn.Module):
     ) -> Any:
         """q and k rotated, or q alone. Positions: see rotary.torch.functional."""
         if k is None:
-            return self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0]
+            return self._apply_op("rotate", self.rope, (q,), positions, cu_seqlens, first)[0]
         if self.key_rope == self.rope:
-            if not self.learns:  # at once: most calls are this one
-                where = (positions, cu_seqlens, first, self.token_dim)
-                return functional.rotate_all((q, k), self.rope, *where)
-            return self._turn("rotate", self.rope, (q, k), positions, cu_seqlens, first)
+            if not self.learns:  # the most frequent call, directly
+                return functional.rotate_all(
+                    (q, k), self.rope, positions, cu_seqlens, first, self.token_dim
+                )
+            return self._apply_op("rotate", self.rope, (q, k), positions, cu_seqlens, first)
         return (
-            self._turn("rotate", self.rope, (q,), positions, cu_seqlens, first)[0],
-            self._turn("rotate", self.key_rope, (k,), positions, cu_seqlens, first)[0],
+            self._apply_op("rotate", self.rope, (q,), positions, cu_seqlens, first)[0],
+            self._apply_op("rotate", self.key_rope, (k,), positions, cu_seqlens, first)[0],
         )
 
     def unrotate(
@@ -141,8 +142,8 @@ class RotaryEmbedding(nn.Module):
         cu_seqlens: Tensor | None = None,
         first: int = 0,
     ) -> Any:
-        """The true inverse of q alone."""
-        results = self._turn("unrotate", self.rope, tensors, positions, cu_seqlens, first)
+        """The inverse of the rotation of q."""
+        results = self._apply_op("unrotate", self.rope, tensors, positions, cu_seqlens, first)
         return results[0] if len(tensors) == 1 else results
 
     def shift(self, *keys: Tensor, delta: int | Tensor, cu_seqlens: Tensor | None = None) -> Any:
@@ -159,7 +160,7 @@ class RotaryEmbedding(nn.Module):
         cu_seqlens: Tensor | None = None,
         first: int = 0,
     ) -> Any:
-        """In place, all as queries. Not for learned frequencies."""
+        """In place, every tensor as a query. Not for learned frequencies."""
         self._refuse_learned("rotate_")
         return functional.rotate_(
             *tensors,
@@ -174,21 +175,21 @@ class RotaryEmbedding(nn.Module):
         if self.learns:
             raise ValueError(f"[{function}] not for a rope with learned parameters")
 
-    def _turn(
+    def _apply_op(
         self,
-        turn: str,
+        op: str,
         rope: str,
         tensors: tuple[Tensor, ...],
         positions: Tensor | None,
         cu_seqlens: Tensor | None,
         first: int,
     ) -> tuple[Tensor, ...]:
-        where = (positions, cu_seqlens, first, self.token_dim)
+        token_positions = (positions, cu_seqlens, first, self.token_dim)
         if self.learns:
             learned = (self.frequencies(), self._scale())
-            return tuple(ops.rotate_learned.default(tensors, rope, *learned, *where, turn))
-        turn_all = functional.rotate_all if turn == "rotate" else functional.unrotate_all
-        results = turn_all(tensors, rope, *where)
+            return tuple(ops.rotate_learned.default(tensors, rope, *learned, *token_positions, op))
+        apply = functional.rotate_all if op == "rotate" else functional.unrotate_all
+        results = apply(tensors, rope, *token_positions)
         return (results,) if len(tensors) == 1 else results
 
     def _scale(self) -> Tensor | None:

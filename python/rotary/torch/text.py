@@ -1,9 +1,9 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A rope as text: how a rotation travels into the operators.
+"""A rope as text, the form in which the operators take it.
 
-The text is JSON with every number of the rotation in it, exactly. So graphs that hold it can be
-compiled, exported and saved, and no cast of a module can touch it.
+The text is JSON with all parameters of the rotation, exactly. So graphs that contain it can be
+compiled, exported and saved, and no cast of a module can change it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def rope_text(rope: Any, *, one_axis: str = "refused") -> str:
 
     head_dim, pairing, frequencies (a flat list [pairs x axes], or theta and rotary_dim), and where
     they are not the default: output_pairing, rotary_offset, axes, scale, softmax_scale, growth,
-    growth_origin, precision ("reference"), one_axis ("on_all_axes": one position stands for all
-    axes, as text tokens have it in M-RoPE).
+    growth_origin, precision ("reference"), one_axis ("on_all_axes": positions of one axis are
+    broadcast to all, as for text tokens in M-RoPE).
     """
     if isinstance(rope, str):
         return rope
@@ -32,10 +32,12 @@ def rope_text(rope: Any, *, one_axis: str = "refused") -> str:
             one_axis = "on_all_axes"
         rope = rope.make_rope()
     if not hasattr(rope, "frequencies") or not hasattr(rope, "layout"):
-        raise TypeError(f"[rotary.torch] a rope, or its text, is wanted, got {type(rope).__name__}")
+        raise TypeError(
+            f"[rotary.torch] rope must be a Rope or its text, got {type(rope).__name__}"
+        )
     text = json.dumps(_fields(rope, one_axis))
     if one_axis == "refused" and hasattr(rope, "_text"):
-        rope._text = text  # a Rope never changes
+        rope._text = text  # a Rope is immutable
     return text
 
 
@@ -64,7 +66,7 @@ def _fields(rope: Any, one_axis: str) -> dict[str, Any]:
 
 
 def with_inverse_growth(text: str) -> str:
-    """The rope for keys where queries grow (xPos). The same text where nothing grows."""
+    """The rope of keys where that of queries grows (xPos); the same text without growth."""
     fields = json.loads(text)
     if not fields.get("growth"):
         return text

@@ -1,58 +1,59 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Turn and stretch of a thread's pairs, summed over the heads of a token in the order and in the
-// arithmetic of the CPU engine (cpu/gradient.cc): the same bits.
+// Gradients of phase and log-magnitude of a thread's pairs, summed over the heads of a token in the
+// order and arithmetic of the CPU engine (cpu/gradient.cc): bit-identical sums.
 #pragma once
 
 #include <cstdint>
 
-#include "cuda/device/any_row.cuh"
+#include "cuda/device/cos_sin_general.cuh"
 #include "cuda/device/elements.cuh"
 #include "cuda/device/phase.cuh"
 #include "cuda/gradient.h"
 
 namespace rotary::internal::cuda {
 
-/// Sums over heads: d loss / d phase and d loss / d log |z|.
+/// Sums over heads of d loss / d phase and d loss / d log |z|, where z is the complex number that
+/// multiplies a pair.
 template <typename T, int kPairs>
-struct HeadSums {
-  T turn[kPairs];
-  T stretch[kPairs];
+struct HeadGradients {
+  T phase[kPairs];
+  T log_magnitude[kPairs];
 };
 
 template <typename T, int kPairs>
-struct ZOfPairs {
+struct PairCosSin {
   T c[kPairs];
   T s[kPairs];
 };
 
-/// One side (what was rotated, or the gradient) of a head, on its way to a thread.
+/// This thread's pairs of one head, of the input or of the output gradient, in registers.
 template <class E, int kPairs>
-struct Side {
+struct HeadPairs {
   using T = typename E::Compute;
-  static constexpr int kPacks = kPairs / E::kPerPack;  // of a half, or of half the neighbours
-  Pack<16> packs[2][kPacks];
+  static constexpr int kPacks = kPairs / E::kPerPack;  // per half of the thread's elements
+  Packed<16> packs[2][kPacks];
 
-  __device__ __forceinline__ void load(const char* head, std::int64_t /*element*/, bool half,
+  __device__ __forceinline__ void load(const char* head, std::int64_t /*element_stride*/, bool half,
                                        std::int32_t pair, std::int32_t pairs) {
     constexpr std::int32_t kSize = sizeof(typename E::Storage);
     const char* const first = head + (half ? pair : 2 * pair) * kSize;
     const char* const second = first + (half ? pairs : kPairs) * kSize;
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-      packs[0][k] = load_pack(first + 16 * k);
-      packs[1][k] = load_pack(second + 16 * k);
+      packs[0][k] = load_packed(first + 16 * k);
+      packs[1][k] = load_packed(second + 16 * k);
     }
   }
   __device__ __forceinline__ void read(bool half, T (&x)[kPairs], T (&y)[kPairs]) const {
     T v[2 * kPairs];
 #pragma unroll
     for (int k = 0; k < 2 * kPacks; ++k) {
-      T some[E::kPerPack];
-      E::unpack(packs[k / kPacks][k % kPacks], some);
+      T elements[E::kPerPack];
+      E::unpack(packs[k / kPacks][k % kPacks], elements);
 #pragma unroll
-      for (int i = 0; i < E::kPerPack; ++i) v[k * E::kPerPack + i] = some[i];
+      for (int i = 0; i < E::kPerPack; ++i) v[k * E::kPerPack + i] = elements[i];
     }
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -62,16 +63,16 @@ struct Side {
   }
 };
 
-/// One pair, elements anywhere.
+/// One pair, accessed element by element.
 template <class E>
-struct Side<E, 1> {
+struct HeadPairs<E, 1> {
   using T = typename E::Compute;
   typename E::Storage first, second;
 
-  __device__ __forceinline__ void load(const char* head, std::int64_t element, bool half,
+  __device__ __forceinline__ void load(const char* head, std::int64_t element_stride, bool half,
                                        std::int32_t pair, std::int32_t pairs) {
-    const std::int64_t at = (half ? pair : 2 * pair) * element;
-    const std::int64_t other = at + (half ? pairs : 1) * element;
+    const std::int64_t at = (half ? pair : 2 * pair) * element_stride;
+    const std::int64_t other = at + (half ? pairs : 1) * element_stride;
     first = *reinterpret_cast<const typename E::Storage*>(head + at);
     second = *reinterpret_cast<const typename E::Storage*>(head + other);
   }
@@ -82,30 +83,33 @@ struct Side<E, 1> {
 };
 
 template <class E, int kPairs>
-__device__ __forceinline__ void add_head(const Side<E, kPairs>& in, const Side<E, kPairs>& grad,
-                                         bool reads_half, bool writes_half,
-                                         const ZOfPairs<typename E::Compute, kPairs>& z,
-                                         HeadSums<typename E::Compute, kPairs>& sums) {
+__device__ __forceinline__ void add_head(const HeadPairs<E, kPairs>& in,
+                                         const HeadPairs<E, kPairs>& grad, bool reads_half,
+                                         bool writes_half,
+                                         const PairCosSin<typename E::Compute, kPairs>& z,
+                                         HeadGradients<typename E::Compute, kPairs>& sums) {
   using T = typename E::Compute;
   T x[kPairs], y[kPairs], gx[kPairs], gy[kPairs];
   in.read(reads_half, x, y);
   grad.read(writes_half, gx, gy);
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
-    const T first = fused(-y[i], z.s[i], product(x[i], z.c[i]));
-    const T second = fused(x[i], z.s[i], product(y[i], z.c[i]));
-    sums.turn[i] += fused(-second, gx[i], product(first, gy[i]));
-    sums.stretch[i] += fused(first, gx[i], product(second, gy[i]));
+    const T first = fma_rn(-y[i], z.s[i], mul_rn(x[i], z.c[i]));
+    const T second = fma_rn(x[i], z.s[i], mul_rn(y[i], z.c[i]));
+    sums.phase[i] += fma_rn(-second, gx[i], mul_rn(first, gy[i]));
+    sums.log_magnitude[i] += fma_rn(first, gx[i], mul_rn(second, gy[i]));
   }
 }
 
-/// All heads of one tensor's token. The next head is sent for before this one is added. `kHalf` is
-/// the pairing of both sides where elements lie in packs; single pairs have any.
+/// Sums over the heads of one token of `tensor`. Software-pipelined: the loads of the next head are
+/// issued before this one is added. `kHalf`: pairing of input and gradient when vectorised; single
+/// pairs (kPairs 1) take it from the parameters.
 template <class E, int kPairs, bool kHalf>
-__device__ __forceinline__ void add_heads(const GradientParams& p, const GradientTensor& tensor,
-                                          std::int64_t batch, std::int64_t token, std::int32_t pair,
-                                          const ZOfPairs<typename E::Compute, kPairs>& z,
-                                          HeadSums<typename E::Compute, kPairs>& sums) {
+__device__ __forceinline__ void add_heads(const GradientKernelParams& p,
+                                          const GradientTensor& tensor, std::int64_t batch,
+                                          std::int64_t token, std::int32_t pair,
+                                          const PairCosSin<typename E::Compute, kPairs>& z,
+                                          HeadGradients<typename E::Compute, kPairs>& sums) {
   const auto begin = [&](const void* data, const std::int64_t(&strides)[4]) {
     return static_cast<const char*>(data) + batch * strides[0] + token * strides[1] +
            p.rotary_offset * strides[3];
@@ -114,14 +118,14 @@ __device__ __forceinline__ void add_heads(const GradientParams& p, const Gradien
   const char* grad = begin(tensor.grad, tensor.grad_strides);
   const bool reads_half = kPairs > 1 ? kHalf : p.read == Pairing::kHalf;
   const bool writes_half = kPairs > 1 ? kHalf : p.write == Pairing::kHalf;
-  Side<E, kPairs> x, g;
-  const auto load = [&](Side<E, kPairs>& next_x, Side<E, kPairs>& next_g) {
+  HeadPairs<E, kPairs> x, g;
+  const auto load = [&](HeadPairs<E, kPairs>& next_x, HeadPairs<E, kPairs>& next_g) {
     next_x.load(in, tensor.in_strides[3], reads_half, pair, p.pairs);
     next_g.load(grad, tensor.grad_strides[3], writes_half, pair, p.pairs);
   };
   if (tensor.heads > 0) load(x, g);
   for (std::int32_t h = 0; h < tensor.heads; ++h) {
-    Side<E, kPairs> next_x = x, next_g = g;
+    HeadPairs<E, kPairs> next_x = x, next_g = g;
     in += tensor.in_strides[2];
     grad += tensor.grad_strides[2];
     if (h + 1 < tensor.heads) load(next_x, next_g);
@@ -131,19 +135,21 @@ __device__ __forceinline__ void add_heads(const GradientParams& p, const Gradien
   }
 }
 
-/// This thread's pairs of one row: kPairs from the launch's `first` on.
-template <typename T, int kPairs, bool kHalf, class Place>
-__device__ __forceinline__ HeadSums<T, kPairs> sum_heads(const GradientParams& p,
-                                                         const Place& place, std::int64_t batch,
-                                                         std::int64_t token, std::int32_t first) {
-  ZOfPairs<T, kPairs> z;
-  HeadSums<T, kPairs> sums;
+/// Sums for kPairs pairs of one row, from the launch's pair `first` on, over all tensors.
+template <typename T, int kPairs, bool kHalf, class Position>
+__device__ __forceinline__ HeadGradients<T, kPairs> sum_heads(const GradientKernelParams& p,
+                                                              const Position& position,
+                                                              std::int64_t batch,
+                                                              std::int64_t token,
+                                                              std::int32_t first) {
+  PairCosSin<T, kPairs> z;
+  HeadGradients<T, kPairs> sums;
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
-    const CosSin<T> one = z_at<T>(p, place, first + i);
+    const CosSin<T> one = cos_sin_at<T>(p, position, first + i);
     z.c[i] = one.cos;
     z.s[i] = one.sin;
-    sums.turn[i] = sums.stretch[i] = T{0};
+    sums.phase[i] = sums.log_magnitude[i] = T{0};
   }
   const std::int32_t pair = p.first_pair + first;
   for (std::int32_t k = 0; k < p.num_tensors; ++k) {

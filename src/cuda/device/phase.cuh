@@ -1,24 +1,24 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// cos and sin of fixed-point phases, bit for bit as rope/phase.h defines them. Every product and
-// sum is an intrinsic, so that the compiler cannot fuse what the definition does not.
+// cos and sin of fixed-point phases, bit for bit as engine/phase.h defines them. Every product and
+// sum is an intrinsic, so that the compiler cannot contract operations into other FMAs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
 
-#include "rope/phase.h"
+#include "engine/phase.h"
 
 namespace rotary::internal::cuda {
 
-__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
-__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ __forceinline__ float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+__device__ __forceinline__ float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double fma_rn(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-/// A coefficient as a compile-time number: device code cannot call std::array's operator[].
+/// A coefficient as a constant expression: device code cannot call std::array's operator[].
 template <typename T, int kFrom>
 struct CosCoefficient {
   static constexpr T kValue = EighthPolynomials<T>::kCos[kFrom];
@@ -34,7 +34,7 @@ __device__ __forceinline__ T horner(T sum, T x2) {
     return sum;
   } else {
     constexpr T kNext = Coefficient<T, kFrom>::kValue;
-    return horner<Coefficient, T, kFrom + 1, kEnd>(fused(sum, x2, kNext), x2);
+    return horner<Coefficient, T, kFrom + 1, kEnd>(fma_rn(sum, x2, kNext), x2);
   }
 }
 
@@ -47,10 +47,10 @@ __device__ __forceinline__ CosSin<T> cos_sin_eighth_on_device(T x) {
   constexpr T kCosFirst = CosCoefficient<T, 0>::kValue;
   constexpr T kSinFirst = SinCoefficient<T, 0>::kValue;
   constexpr T kLead = Polynomials::kLead;
-  const T x2 = product(x, x);
+  const T x2 = mul_rn(x, x);
   const T even = horner<CosCoefficient, T, 1, kCosEnd>(kCosFirst, x2);
   const T odd = horner<SinCoefficient, T, 1, kSinEnd>(kSinFirst, x2);
-  return {even, fused(kLead, x, product(odd, x))};
+  return {even, fma_rn(kLead, x, mul_rn(odd, x))};
 }
 
 __device__ __forceinline__ float flip_sign(float value, std::uint32_t bit) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ double flip_sign(double value, std::uint32_t bit) {
                           __double2loint(value));
 }
 
-/// From the eighth to the whole circle, without a branch.
+/// Extends the first octant to the whole circle, without branches.
 template <typename T>
 __device__ __forceinline__ CosSin<T> in_quadrant_on_device(CosSin<T> z, std::uint32_t quadrant) {
   const bool swaps = (quadrant & 1u) != 0;
@@ -78,7 +78,7 @@ __device__ __forceinline__ CosSin<float> cos_sin_on_device<float>(std::uint64_t 
   const auto top = static_cast<std::uint32_t>(phase >> 32);
   const std::uint32_t quadrant = (top + (1u << 29)) >> 30;
   const auto rest = static_cast<std::int32_t>(top - (quadrant << 30));
-  const float x = product(__int2float_rn(rest), 0x1p-29f);
+  const float x = mul_rn(__int2float_rn(rest), 0x1p-29f);
   return in_quadrant_on_device(cos_sin_eighth_on_device(x), quadrant);
 }
 
@@ -86,7 +86,7 @@ template <>
 __device__ __forceinline__ CosSin<double> cos_sin_on_device<double>(std::uint64_t phase) {
   const std::uint64_t quadrant = (phase + (std::uint64_t{1} << 61)) >> 62;
   const auto rest = static_cast<std::int64_t>(phase - (quadrant << 62));
-  const double x = product(__ll2double_rn(rest), 0x1p-61);
+  const double x = mul_rn(__ll2double_rn(rest), 0x1p-61);
   return in_quadrant_on_device(cos_sin_eighth_on_device(x), static_cast<std::uint32_t>(quadrant));
 }
 

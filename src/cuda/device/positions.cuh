@@ -1,13 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Where a token stands, as rope/position_reader.h and rope/phase.h define it.
+// The position of a token, as engine/position_reader.h and engine/phase.h define it.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/params.h"
-#include "rope/phase.h"
+#include "engine/phase.h"
 
 namespace rotary::internal::cuda {
 
@@ -28,7 +28,8 @@ __device__ __forceinline__ std::int64_t load_integer(const void* from, DType typ
                                : static_cast<const std::int64_t*>(from)[at];
 }
 
-/// The last sequence that begins at or before the token. `boundaries` is [sequences + 1].
+/// The last sequence that begins at or before the token, by binary search. `boundaries` is
+/// [sequences + 1].
 __device__ __forceinline__ std::int32_t sequence_of(const void* boundaries, DType type,
                                                     std::int32_t sequences, std::int64_t token) {
   std::int32_t low = 0;
@@ -40,8 +41,8 @@ __device__ __forceinline__ std::int32_t sequence_of(const void* boundaries, DTyp
   return low;
 }
 
-/// Whole-number positions. Packed sequences come last in the code: what is seldom wanted should not
-/// lie in the way of what is.
+/// Integer positions. Packed sequences are marked unlikely, which keeps their code out of the hot
+/// path.
 __device__ __forceinline__ std::int64_t integer_position(const PositionParams& p, std::int64_t axis,
                                                          std::int64_t batch, std::int64_t token) {
   if (__builtin_expect(p.boundaries != nullptr, 0)) {
@@ -57,8 +58,8 @@ __device__ __forceinline__ std::int64_t integer_position(const PositionParams& p
 }
 
 /// Positions of any type.
-__device__ inline DevicePosition any_position(const PositionParams& p, std::int64_t axis,
-                                              std::int64_t batch, std::int64_t token) {
+__device__ inline DevicePosition load_position(const PositionParams& p, std::int64_t axis,
+                                               std::int64_t batch, std::int64_t token) {
   const std::int64_t at = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
   if (p.ids != nullptr && p.type == DType::kFloat32) {
     return {0, static_cast<double>(static_cast<const float*>(p.ids)[at]), true};
@@ -69,7 +70,7 @@ __device__ inline DevicePosition any_position(const PositionParams& p, std::int6
   return from_integer(integer_position(p, axis, batch, token));
 }
 
-/// rope/phase.h's to_fixed.
+/// engine/phase.h's to_fixed.
 __device__ inline FixedPosition to_fixed_on_device(const DevicePosition& position) {
   if (!position.is_real) return {static_cast<std::uint64_t>(position.integer), 0, false};
   const double size = fabs(position.real);

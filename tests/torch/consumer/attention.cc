@@ -4,7 +4,7 @@
 // Attention of C++ and of Python are one: runs what Python wrote down, then hands its own back.
 //   attention FROM_PYTHON TO_PYTHON
 
-#include <rotary/torch_attention.h>
+#include <rotary/transformer/attention.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/utils.h>
 
@@ -50,19 +50,19 @@ std::string rope() {
                    {.head_dim = 16, .pairing = rotary::Pairing::kHalf}));
 }
 
-rotary::torch::Attention make(const std::string& encoding) {
-  rotary::torch::Attention attention(
+rotary::transformer::Attention make(const std::string& encoding) {
+  rotary::transformer::Attention attention(
       {.model_dim = 64,
        .heads = 4,
        .kv_heads = 2,
        .causal = true,
        .window = 5,
-       .encoding = rotary::torch::make_encoding({.name = encoding,
-                                                 .heads = 4,
-                                                 .buckets = 8,
-                                                 .max_distance = 6,
-                                                 .rope = rope(),
-                                                 .learn = rotary::torch::Learn::kLogGain})});
+       .encoding = rotary::transformer::make_encoding({.name = encoding,
+                                                       .heads = 4,
+                                                       .buckets = 8,
+                                                       .max_distance = 6,
+                                                       .rope = rope(),
+                                                       .learn = rotary::torch::Learn::kLogGain})});
   attention->to(at::kDouble);
   attention->eval();
   return attention;
@@ -74,9 +74,9 @@ bool close(const char* what, const at::Tensor& a, const at::Tensor& b) {
   return equal;
 }
 
-bool decodes(rotary::torch::Attention& attention, const at::Tensor& x, const at::Tensor& y) {
+bool decodes(rotary::transformer::Attention& attention, const at::Tensor& x, const at::Tensor& y) {
   const torch::NoGradGuard guard;
-  rotary::torch::KeyValueCache cache(4);
+  rotary::transformer::KeyValueCache cache(4);
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : x.split({5, 1, 3}, 1)) {
     parts.push_back(attention->forward(part, {.cache = &cache}));
@@ -86,7 +86,7 @@ bool decodes(rotary::torch::Attention& attention, const at::Tensor& x, const at:
 
 bool refuses_three_dimensions(const at::Tensor& x) {
   try {
-    rotary::torch::attend(x, x, x);
+    rotary::transformer::attend(x, x, x);
   } catch (const c10::ValueError&) {
     return true;
   }
@@ -99,7 +99,7 @@ int main(int count, char** arguments) {
   if (count != 3) return 2;
   torch::manual_seed(1);
   const Tensors python = read(arguments[1]);
-  rotary::torch::Attention attention = make("rope+t5+kerple_power");
+  rotary::transformer::Attention attention = make("rope+t5+kerple_power");
   load(*attention, python);
   const at::Tensor& x = python.at("x");
   bool good = close("forward", attention->forward(x), python.at("y"));
@@ -113,7 +113,7 @@ int main(int count, char** arguments) {
   good = decodes(attention, x, python.at("y")) && good;
   good = refuses_three_dimensions(x) && !attention->backend().empty() && good;
 
-  rotary::torch::Attention fresh = make("rope+distance+alibi");
+  rotary::transformer::Attention fresh = make("rope+distance+alibi");
   Tensors ours = {{"x", x}, {"y", fresh->forward(x).detach()}};
   for (const auto& parameter : fresh->named_parameters()) {
     ours.emplace("state." + parameter.key(), parameter.value().detach());

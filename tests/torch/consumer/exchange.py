@@ -1,7 +1,7 @@
-"""What Python and C++ tell each other of their attention: see attention.cc.
+"""Compares attention in Python and C++: see attention.cc.
 
-python exchange.py write FILE    weights, inputs and results of the module here
-python exchange.py check FILE    weights, inputs and results of the module of C++, compared
+python exchange.py write FILE    writes weights, inputs and results of the Python module
+python exchange.py check FILE    compares weights, inputs and results of the C++ module
 """
 
 import sys

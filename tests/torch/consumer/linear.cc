@@ -5,7 +5,7 @@
 // token, and trained.
 
 #include <rotary/torch.h>
-#include <rotary/torch_linear_attention.h>
+#include <rotary/transformer/linear_attention.h>
 #include <torch/optim/adam.h>
 #include <torch/torch.h>
 
@@ -15,8 +15,8 @@
 
 namespace {
 
-using rotary::torch::LinearAttention;
-using rotary::torch::LinearVariant;
+using rotary::transformer::LinearAttention;
+using rotary::transformer::LinearVariant;
 
 std::string rope(std::int64_t head_dim) {
   return rotary::torch::to_text(
@@ -41,8 +41,8 @@ at::Tensor heads(const at::Tensor& x, std::int64_t count) {
 at::Tensor formula(LinearAttention& attention, const at::Tensor& x) {
   const at::Tensor q = at::elu(heads(attention->query(x), 4)) + 1;
   const at::Tensor k = at::elu(heads(attention->key(x), 2)) + 1;
-  const auto turned = rotary::torch::rotate({q, k}, rope(16), {.token_dim = -2});
-  const at::Tensor above = at::matmul(turned[0], turned[1].mT()).tril();
+  const auto rotated = rotary::torch::rotate({q, k}, rope(16), {.token_dim = -2});
+  const at::Tensor above = at::matmul(rotated[0], rotated[1].mT()).tril();
   const at::Tensor below = at::matmul(q, k.mT()).tril().sum(-1, true);
   const at::Tensor y = at::matmul(above, heads(attention->value(x), 2)) / below;
   return attention->output(y.transpose(1, 2).flatten(-2));
@@ -57,7 +57,7 @@ bool same(const std::string& what, const at::Tensor& a, const at::Tensor& b) {
 bool decodes(LinearVariant variant, const at::Tensor& x) {
   LinearAttention attention = make(variant);
   const torch::NoGradGuard guard;
-  rotary::torch::LinearState state;
+  rotary::transformer::LinearState state;
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : x.split({66, 1, 3}, 1)) {
     parts.push_back(attention->forward(part, state));
@@ -88,7 +88,7 @@ bool redraws(const at::Tensor& x) {
        .heads = 4,
        .features = 48,
        .redraw_every = 2,
-       .attend = {.rope = rope(48), .feature_map = rotary::torch::FeatureMap::kFavor}});
+       .attend = {.rope = rope(48), .feature_map = rotary::transformer::FeatureMap::kFavor}});
   attention->to(at::kDouble);
   const at::Tensor first = attention->projection.clone();
   attention->forward(x);
@@ -112,8 +112,8 @@ int main() {
   }
   good = learns(x) && redraws(x) && good;
   // As Python's module has it.
-  good = rotary::torch::default_features(64) == 256 && rotary::torch::default_features(16) == 64 &&
-         good;
+  good = rotary::transformer::default_features(64) == 256 &&
+         rotary::transformer::default_features(16) == 64 && good;
   bool refused = false;
   try {
     attention->forward(x[0]);

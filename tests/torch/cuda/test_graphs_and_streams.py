@@ -1,4 +1,4 @@
-"""What only CUDA has. All other tests run on it too, where there is one."""
+"""Tests for CUDA only: graphs and streams. All other tests also run on CUDA, if available."""
 
 import torch
 from ropes import ROPES, text
@@ -7,7 +7,7 @@ import rotary.torch as rt
 
 
 def test_cuda_graph() -> None:
-    """Nothing is read on the host: a replayed graph sees the positions that lie there then."""
+    """Positions are read on the device only: a replayed graph uses their current values."""
     rope = text(theta=10000.0)
     module = rt.RotaryEmbedding(rope, learn="log_gain", device="cuda")
     x = torch.randn(2, 5, 3, 16, device="cuda", requires_grad=True)

@@ -49,7 +49,7 @@ class Finding:
 
     @property
     def turns(self) -> float:
-        """The phase error in turns; half a turn is the most."""
+        """The phase error in turns, at most half a turn."""
         return self.phase_error / (2 * math.pi)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """What is wrong, nothing for a healthy model; `unchecked` says what could not be checked."""
+    """The findings, none for a healthy model; `unchecked` lists what could not be checked."""
 
     def __init__(self, found: list[Finding], checked: int, unchecked: dict[str, str]) -> None:
         super().__init__(found)
@@ -82,7 +82,7 @@ class Findings(list[Finding]):
 
 @dataclass(frozen=True)
 class _Expected:
-    """What a rope says, for one regime of its context."""
+    """Expected values of a rope, for one regime of its context."""
 
     frequencies: Tensor
     scale: float
@@ -90,8 +90,9 @@ class _Expected:
 
 def _ladder(frequencies: Any, count: int) -> Tensor | None:
     """The frequencies as a buffer of `count` entries has them: one for each pair, or one for each
-    pair of one axis where axes share them. Without sign: what turns backwards (nanochat) does so by
-    its code. Several axes: the fastest first, as code that deals them out to the axes keeps them.
+    pair of one axis where axes share them. Without sign: a model that rotates backward (nanochat)
+    does so in its code. Several axes: the fastest first, as code that assigns them to axes keeps
+    them.
     """
     values = torch.tensor(frequencies.values, dtype=torch.float64).abs()
     if frequencies.axes == 1:
@@ -257,7 +258,7 @@ def _check_sinusoid(name: str, table: Tensor, rope: Any) -> Finding | str | None
 
 
 class _Check:
-    """Goes through a model and keeps what it finds."""
+    """Collects the findings of a model."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model

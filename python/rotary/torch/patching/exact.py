@@ -61,8 +61,8 @@ def cos_sin(text: str, pairs: int, ids: Tensor, shape: str) -> tuple[Tensor, Ten
     batch, tokens = positions.shape[-2:]
     unit = torch.cat([positions.new_ones(pairs), positions.new_zeros(pairs)]).float()
     x = unit.expand(batch, tokens, 1, 2 * pairs)
-    turned = ops.rotate.default([x], text, positions, None, 0, -3)[0].squeeze(-2)
-    return turned[..., :pairs], turned[..., pairs:]
+    rotated = ops.rotate.default([x], text, positions, None, 0, -3)[0].squeeze(-2)
+    return rotated[..., :pairs], rotated[..., pairs:]
 
 
 def _halves(x: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ def _exact_tables(module: nn.Module, config: Any, tables: list[Table]) -> ExactT
 
 def _rope(frequencies: Any, table: Table) -> tuple[str, int, Columns]:
     """The rope of the model's table and how it lays out a row. Holds the exact table against the
-    model's own. Angles of the other sign belong to a function that turns backwards."""
+    model's own. Angles of the other sign belong to a function that rotates backward."""
     pairs = len(frequencies.values)
     for sign in (1, -1):
         text = _text(frequencies, sign)
@@ -153,16 +153,16 @@ def prepare(model: nn.Module, tables: list[Table]) -> dict[str, tuple[nn.Module,
             '[patch] angles="exact" needs a module that makes cos and sin of positions, and the '
             "model has none. Nothing was replaced"
         )
-    forwards = {}
+    methods = {}
     for path, own in by_path.items():
         module = model.get_submodule(path)
         attribute(module, path)
-        forwards[path] = (module, _exact_tables(module, getattr(model, "config", None), own))
-    return forwards
+        methods[path] = (module, _exact_tables(module, getattr(model, "config", None), own))
+    return methods
 
 
 def attribute(module: nn.Module, path: str) -> str:
-    """Where the module's forward stands: elsewhere if a library has wrapped it (accelerate)."""
+    """The attribute that holds the module's forward: another if a library wraps it (accelerate)."""
     own = vars(module)
     if "forward" not in own:
         return "forward"

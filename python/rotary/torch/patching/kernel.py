@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in for a function that rotates."""
+"""Replacements of functions that rotate, on rotary's kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _layout(behaviour: Behaviour, head_dim: int, pairs: int) -> str:
 
 
 def _columns(table: Tensor, behaviour: Behaviour) -> Tensor:
-    """As the operator takes it: one column a pair, or two in the order of the pairing."""
+    """As the operator takes it: one column per pair, or two in the order of the pairing."""
     if behaviour.columns == "halves" and behaviour.pairing == "interleaved":
         return table[..., : table.shape[-1] // 2]
     return table
@@ -35,18 +35,19 @@ def rotate(
     behaviour: Behaviour, tensors: list[Tensor], cos: Tensor, sin: Tensor, token_dim: int
 ) -> Any:
     """All tensors in one call, for gradients too: one result, or a tuple of several."""
-    turn = rotate_all_by_table if behaviour.turn == "forwards" else adjoint_all_by_table
+    forward = behaviour.direction == "forward"
+    apply = rotate_all_by_table if forward else adjoint_all_by_table
     text = _layout(behaviour, tensors[0].shape[-1], behaviour.pairs(cos.shape[-1]))
     cos, sin = _columns(cos, behaviour), _columns(sin, behaviour)
-    return turn(tuple(tensors), cos, sin, text, token_dim)
+    return apply(tuple(tensors), cos, sin, text, token_dim)
 
 
 def _token_dim(cos: Tensor, unsqueeze_dim: int | None, otherwise: int) -> int | None:
     """Where the tokens are once cos is unsqueezed; None where that is not a shape of heads."""
     if unsqueeze_dim is None:
         return otherwise
-    place = unsqueeze_dim + cos.dim() + 1 if unsqueeze_dim < 0 else unsqueeze_dim
-    return {cos.dim() - 2: -2, cos.dim() - 1: -3}.get(place)
+    index = unsqueeze_dim + cos.dim() + 1 if unsqueeze_dim < 0 else unsqueeze_dim
+    return {cos.dim() - 2: -2, cos.dim() - 1: -3}.get(index)
 
 
 def _fits(tensors: list[Tensor], cos: Tensor, token_dim: int) -> bool:
@@ -76,7 +77,7 @@ def _table(signature: Signature, given: dict[str, Any]) -> tuple[Tensor, Tensor]
 
 
 def _with_rows_before(cos: Tensor, sin: Tensor, x: Tensor, token_dim: int) -> tuple[Tensor, Tensor]:
-    """A row for every token: those before the table turn by nothing."""
+    """A row for every token: those before the table are not rotated."""
     missing = x.shape[token_dim] - cos.shape[-2]
     if cos.dim() != 2 or missing <= 0:
         return cos, sin

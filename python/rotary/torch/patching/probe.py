@@ -46,7 +46,7 @@ def difference(one: Any, other: Any) -> float:
 
 
 def laid_out(per_pair: Tensor, columns: str) -> Tensor:
-    """A table of one column a pair, with the columns that are wanted."""
+    """A table of one column per pair, with the columns that are wanted."""
     if columns == "single":
         return per_pair
     doubled = per_pair.repeat_interleave(2, -1)
@@ -79,12 +79,12 @@ def heads(
 
 
 def _candidates(signature: Signature, unsqueezes: bool) -> Iterator[Behaviour]:
-    for pairing, output, columns, turn in ROTATIONS:
+    for pairing, output, columns, direction in ROTATIONS:
         if signature.kind != "cos, sin" and columns != "single":
             continue
         for token_dim in (-2,) if unsqueezes else (-2, -3):
             for part in ("leading", "trailing", "whole"):
-                yield Behaviour(pairing, output, columns, turn, part, token_dim)  # type: ignore[arg-type]
+                yield Behaviour(pairing, output, columns, direction, part, token_dim)  # type: ignore[arg-type]
 
 
 def _agrees(function: Callable[..., Any], signature: Signature, behaviour: Behaviour) -> bool:

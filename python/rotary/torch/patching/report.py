@@ -35,7 +35,7 @@ class Replaced:
 
 @dataclass
 class Patch:
-    """What was replaced, and the way back: undo(), or the end of a with statement."""
+    """What was replaced, and undo(), which the end of a with statement calls."""
 
     replaced: tuple[Replaced, ...]
     #: "model": the model's own cos and sin; "exact": of exact angles.
@@ -45,7 +45,7 @@ class Patch:
     _undo: Callable[[], None] | None = field(default=None, repr=False)
 
     def undo(self) -> None:
-        """Leaves the model as it was. A second time nothing happens."""
+        """Restores the model. A second call does nothing."""
         if self._undo is not None:
             self._undo()
             self._undo = None
@@ -66,6 +66,6 @@ class Patch:
 
 
 def _row(each: Replaced) -> tuple[str, str, str, str, str, str]:
-    turned = f"{each.rotary_dim} of {each.head_dim}" if each.partial else f"{each.rotary_dim}"
+    rotated = f"{each.rotary_dim} of {each.head_dim}" if each.partial else f"{each.rotary_dim}"
     called = f"{each.layers} x {each.caller}"
-    return each.function, called, each.family, each.pairing, turned, f"{each.difference:.1e}"
+    return each.function, called, each.family, each.pairing, rotated, f"{each.difference:.1e}"

@@ -19,8 +19,8 @@ ROTATES_INLINE = re.compile(r"rotate_(half|every_two|pairwise|queries_or_keys|ha
 #: Methods that rotate.
 ROTATING_METHOD = re.compile(r"_?apply_rotary\w*$")
 
-#: Where cos and sin stand: in two tensors; in one, cos + i sin, of [batch, tokens, pairs] or, for
-#: the grid of an image, of [tokens, 1, pairs]; in one of sines, then cosines.
+#: Format of cos and sin: two tensors; one, cos + i sin, of [batch, tokens, pairs] or, for
+#: the grid of an image, of [tokens, 1, pairs]; one of sines, then cosines.
 TableKind = Literal["cos, sin", "complex", "complex grid", "sin|cos"]
 
 
@@ -63,8 +63,8 @@ class Behaviour:
     pairing: Pairing
     output: Pairing
     columns: Columns
-    #: "backwards": by the negative angle (nanochat).
-    turn: Literal["forwards", "backwards"] = "forwards"
+    #: "backward": by the negative angle (nanochat).
+    direction: Literal["forward", "backward"] = "forward"
     #: Which elements of a head rotate where the table is narrower than the head.
     part: Literal["whole", "leading", "trailing"] = "whole"
     #: Which dimension holds the tokens where no unsqueeze_dim says it.
@@ -79,22 +79,22 @@ class Behaviour:
         words: list[str] = [self.pairing]
         if self.output != self.pairing:
             words.append(f"output {self.output}")
-        if self.turn == "backwards":
-            words.append("backwards")
+        if self.direction == "backward":
+            words.append("backward")
         return ", ".join(words)
 
 
-#: (pairing, output, columns, turn), the most frequent first.
+#: (pairing, output, columns, direction), the most frequent first.
 ROTATIONS = (
-    ("half", "half", "halves", "forwards"),
-    ("interleaved", "interleaved", "halves", "forwards"),
-    ("interleaved", "interleaved", "doubled", "forwards"),
-    ("interleaved", "half", "halves", "forwards"),
-    ("interleaved", "interleaved", "single", "forwards"),
-    ("half", "half", "single", "forwards"),
-    ("interleaved", "half", "single", "forwards"),
-    ("half", "half", "halves", "backwards"),
-    ("interleaved", "interleaved", "doubled", "backwards"),
+    ("half", "half", "halves", "forward"),
+    ("interleaved", "interleaved", "halves", "forward"),
+    ("interleaved", "interleaved", "doubled", "forward"),
+    ("interleaved", "half", "halves", "forward"),
+    ("interleaved", "interleaved", "single", "forward"),
+    ("half", "half", "single", "forward"),
+    ("interleaved", "half", "single", "forward"),
+    ("half", "half", "halves", "backward"),
+    ("interleaved", "interleaved", "doubled", "backward"),
 )
 
 #: Shapes of position_ids that rotary modules take: b batch, t tokens, digits axes.

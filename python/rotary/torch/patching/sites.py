@@ -90,7 +90,7 @@ def uses_of(cls: type) -> tuple[Use, ...]:
 
 
 def sites_of(model: nn.Module) -> list[Site]:
-    """Every place of the model that rotates."""
+    """Every module of the model that rotates."""
     return [
         Site(path, module, use)
         for path, module in model.named_modules()

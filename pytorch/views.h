@@ -1,0 +1,49 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// PyTorch's tensors as the library sees them: views, never copies.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "pytorch/rope_cache.h"
+#include "pytorch/token_positions_ref.h"
+#include "rotary/operands.h"
+#include "rotary/positions.h"
+#include "rotary/tensor.h"
+
+namespace rotary::torch {
+
+/// -3: [.., tokens, heads, head_dim]; -2: [.., heads, tokens, head_dim]. Throws c10::ValueError for
+/// another number or a tensor of less than three dimensions.
+void check_rank(std::string_view function, const at::Tensor& x, std::int64_t token_dim);
+
+/// As [batch, tokens, heads, head_dim], or without batch. At most four dimensions.
+ConstTensorView heads_view(std::string_view function, const at::Tensor& x, std::int64_t token_dim);
+TensorView writable_heads_view(std::string_view function, const at::Tensor& x,
+                               std::int64_t token_dim);
+
+/// Any tensor of up to four dimensions, as it is.
+ConstTensorView plain_view(std::string_view function, const at::Tensor& x);
+
+/// The most dimensions of a view: a tensor of more goes through flatten_batch() first.
+inline constexpr std::int64_t kMaxDimensions = 4;
+
+/// Leading dimensions as one. A copy, if `x` cannot be viewed so.
+inline at::Tensor flatten_batch(const at::Tensor& x) {
+  if (x.dim() <= kMaxDimensions) return x;
+  return x.reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
+}
+
+/// What positions are: of tokens, or distances of a shift, where a single one is broadcast over
+/// tokens.
+enum class PositionKind { kAbsolute, kDistance };
+
+/// The positions of a call on tensors like `x`, a heads_view. They point into the tensors.
+Positions make_positions(std::string_view function, const SharedRope& rope,
+                         const TokenPositionsRef& token_positions, const ConstTensorView& x,
+                         PositionKind kind = PositionKind::kAbsolute);
+
+}  // namespace rotary::torch

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Builds the library and its C++ tests for the other architecture, with g++ and with clang, and runs
+# them in QEMU; `make cross` runs it.
+#
+#   scripts/cross.sh [aarch64|x86_64]     default: the one that this machine is not
+#
+# All tests run on the newest emulated CPU that QEMU knows; those of the CPU engine also on one of the
+# oldest that the library supports, and with either compiler. On AArch64, its native tests run on the
+# newest CPU, too, since few machines have all instructions. Libraries of the other architecture are unpacked below
+# build/cross; nothing is installed but compilers and QEMU (scripts/bootstrap.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/stages.sh
+. scripts/stages.sh
+
+host=$(uname -m)
+case ${1:-$host} in
+  x86_64 | aarch64) ;;
+  *)
+    echo "usage: scripts/cross.sh [aarch64|x86_64]; this machine is $host" >&2
+    exit 2
+    ;;
+esac
+processor=${1:-$([[ $host == x86_64 ]] && echo aarch64 || echo x86_64)}
+# aarch64: max has FEAT_BF16, FEAT_FHM and FEAT_FCMA, cortex-a72 is Armv8.0.
+# x86_64: max has AVX2, FMA and F16C (QEMU emulates no AVX-512), Nehalem SSE4.2.
+case $processor in
+  aarch64) debian=arm64 cpus=(max cortex-a72) ;;
+  x86_64) debian=amd64 cpus=(max Nehalem) ;;
+esac
+
+# Left out, since QEMU needs some 30 times as long as a machine, most of all for the long double
+# of the references. `make test` runs all of it.
+programs_left_out=(
+  exact_test phase_test yarn_test  # sweeps against MPFR and long double
+  large_test                       # offsets beyond 2^31 bytes
+)
+slow_tests=(
+  # One of seven layouts stays.
+  'All/RotateTest.MatchesTheReference/*_rank3'
+  'All/RotateTest.MatchesTheReference/*_heads_first'
+  'All/RotateTest.MatchesTheReference/*_packed_qkv'
+  'All/RotateTest.MatchesTheReference/*_headwise_qkv'
+  'All/RotateTest.MatchesTheReference/*_inner_stride'
+  'All/RotateTest.MatchesTheReference/*_backwards'
+)
+# Tests of the CPU engine.
+engine_tests=(targets_test stored_bits_test identical_test rotate_test)
+
+# Unpacks the libraries that the tests need into $root, with apt, but without its database and
+# without another architecture in the system's.
+unpack_libraries() {
+  [[ ! -e $root/complete ]] || return 0
+  echo "reading the package lists of $debian ..."
+  rm -rf "$root"
+  mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
+  : >"$root/apt/status"
+  local options=(-q -o "APT::Architecture=$debian" -o "APT::Architectures=$debian"
+    -o "Dir::State::Lists=$root/apt/lists" -o "Dir::State::status=$root/apt/status"
+    -o "Dir::Cache=$root/apt/cache" -o Acquire::Languages=none -o APT::Sandbox::User=root)
+  local packages=(libhwy-dev libgtest-dev libgmock-dev libmpfr-dev libgmp-dev nlohmann-json3-dev)
+  local log=$root/apt/log
+  if ! apt-get "${options[@]}" update >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "apt-get update for $debian failed: do the sources of apt have that architecture?" >&2
+    return 1
+  fi
+  # The shared libraries behind the first ones.
+  local shared
+  mapfile -t shared < <(apt-cache "${options[@]}" depends libhwy-dev libmpfr-dev libgmp-dev |
+    sed -n 's/^ *Depends: \(lib\(hwy\|mpfr\|gmp\)[0-9][0-9a-z]*\)$/\1/p' | sort -u)
+  if ! (cd "$root/apt" && apt-get "${options[@]}" download "${packages[@]}" "${shared[@]}") \
+    >>"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    return 1
+  fi
+  local file
+  for file in "$root"/apt/*.deb; do dpkg -x "$file" "$root"; done
+  rm -rf "$root/apt"
+  touch "$root/complete"
+}
+
+stage "Compilers, emulator, libraries for $processor"
+scripts/bootstrap.sh cross
+mkdir -p build/logs
+export ROTARY_CROSS_PROCESSOR=$processor
+root=$PWD/build/cross/$processor/root
+unpack_libraries
+echo "ready"
+
+join() {
+  local IFS=$1
+  shift
+  echo "$*"
+}
+slow_filter=$(join : "${slow_tests[@]}")
+export GTEST_FILTER=-$slow_filter
+if [[ $processor == x86_64 ]]; then
+  # powl uses instructions of the x87, whose last bit QEMU rounds its own way: one of the
+  # frequencies, whose exact value is close to the middle of two doubles, is rounded the other way.
+  GTEST_FILTER+=:StoredBits.FrequenciesOfGoldenConfigs
+fi
+all_tests=(-E "^($(join '|' "${programs_left_out[@]}"))\$")
+only_engine=(-R "^($(join '|' "${engine_tests[@]}"))\$")
+# Threads that spin while they wait slow the others down: there are more of them than cores.
+export OMP_WAIT_POLICY=passive
+
+# For QEMU: the libraries of C and C++, which come with the compiler, and those unpacked above.
+libraries=("QEMU_SET_ENV=LD_LIBRARY_PATH=$root/usr/lib/$processor-linux-gnu")
+[[ $processor == "$host" ]] || libraries+=("QEMU_LD_PREFIX=/usr/$processor-linux-gnu")
+
+export "${libraries[@]}"
+
+stage "Library and all tests for $processor, g++"
+export ROTARY_CROSS_COMPILER=g++
+scripts/build.sh cross
+stage "Emulated CPU ${cpus[0]}: all tests"
+QEMU_CPU=${cpus[0]} ctest_preset cross "${all_tests[@]}"
+stage "Emulated CPU ${cpus[1]}: the CPU engine"
+QEMU_CPU=${cpus[1]} ctest_preset cross "${only_engine[@]}"
+
+stage "Library and tests of the CPU engine for $processor, clang"
+export ROTARY_CROSS_COMPILER=clang++
+scripts/build.sh cross rotary "${engine_tests[@]}"
+for cpu in "${cpus[@]}"; do
+  stage "Emulated CPU $cpu: the CPU engine"
+  QEMU_CPU=$cpu ctest_preset cross "${only_engine[@]}"
+done
+
+if [[ $host == aarch64 && $processor != aarch64 ]]; then
+  stage "The CPU engine, built natively, emulated CPU max"
+  unset QEMU_SET_ENV QEMU_LD_PREFIX
+  GTEST_FILTER=-$slow_filter
+  scripts/build.sh default -DROTARY_BUILD_TESTS=ON "${engine_tests[@]}"
+  for test in "${engine_tests[@]}"; do
+    count_check qemu-aarch64 -cpu max "build/tests/$test" --gtest_brief=1
+  done
+fi
+
+summary "the library on $processor"

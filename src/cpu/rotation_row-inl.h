@@ -1,0 +1,169 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Per target: the RotationRow of a token: cos and sin times scale and growth, as its position or
+// the caller's cos/sin table gives them.
+
+#if defined(ROTARY_CPU_ROTATION_ROW_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROTARY_CPU_ROTATION_ROW_INL_H
+#undef ROTARY_CPU_ROTATION_ROW_INL_H
+#else
+#define ROTARY_CPU_ROTATION_ROW_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/cos_sin-inl.h"
+#include "cpu/rotation_row_buffer.h"
+#include "cpu/row_layout-inl.h"
+#include "cpu/table_row.h"
+#include "cpu/token_heads.h"
+#include "cpu/unit_row-inl.h"
+#include "engine/cache.h"
+#include "engine/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary::internal::HWY_NAMESPACE {
+
+/// Builds the rows of one task; T is the arithmetic.
+template <typename T>
+class RotationRowBuilder {
+ public:
+  RotationRowBuilder(const RotateParams& params, RowLayout layout)
+      : params_(params),
+        buffers_{RotationRowBuffer<T>(params.pairs), RotationRowBuffer<T>(params.pairs)},
+        reader_(params.positions),
+        layout_(layout) {
+    const AngleSource& source = params.source;
+    if (source.phases == nullptr) return;
+    is_unit_ = params.direction == Direction::kForward && source.divisor == nullptr &&
+               source.phases->growth.empty() &&
+               (!source.is_position || source.phases->scale == 1.0);
+    is_simple_ = source.divisor == nullptr && source.phases->growth.empty() &&
+                 (source.phases->precision == Precision::kExact || !source.is_position) &&
+                 (source.phases->axes == 1 || params.positions.same_on_all_axes());
+    const double scale = source.is_position ? source.phases->scale : 1.0;
+    cos_scale_ = static_cast<T>(params.direction == Direction::kInverse ? 1.0 / scale : scale);
+    sin_scale_ = params.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
+    const Positions& positions = params.positions;
+    is_cached_range_ = is_simple_ && is_unit_ && source.cache != nullptr &&
+                       positions.kind() == Positions::Kind::kRange &&
+                       positions.first().data == nullptr;
+    first_ = positions.start();
+    step_ = positions.step();
+  }
+
+  /// Valid until the second call after this one: a row is in use while the next is built.
+  HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token) {
+    buffer_ = buffer_ == &buffers_[0] ? &buffers_[1] : &buffers_[0];
+    const T* cached = is_cached_range_ ? cached_row(token) : nullptr;
+    RotationRow<T> row = cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
+                                           : computed_row(batch, token);
+    if (layout_ == RowLayout::kPerPair) return row;
+    row.arranged_c = buffer_->arranged_c();
+    row.arranged_s = buffer_->arranged_s();
+    if (layout_ == RowLayout::kPerElement) {
+      to_per_element(row.c, row.s, params_.pairs, buffer_->arranged_c(), buffer_->arranged_s());
+    } else {
+      row.odd_begin = (params_.pairs + 1) / 2;
+      to_even_odd(row.c, params_.pairs, row.odd_begin, buffer_->arranged_c());
+      to_even_odd(row.s, params_.pairs, row.odd_begin, buffer_->arranged_s());
+    }
+    return row;
+  }
+
+ private:
+  /// The most frequent case, inlined: a range of positions in the cos/sin cache.
+  HWY_INLINE const T* cached_row(std::int64_t token) const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return params_.source.cache->row(first_ + step_ * token);
+    } else {
+      return nullptr;
+    }
+  }
+
+  HWY_NOINLINE RotationRow<T> computed_row(std::int64_t batch, std::int64_t token) {
+    return params_.source.table != nullptr ? from_table(batch, token) : from_phases(batch, token);
+  }
+
+  RotationRow<T> from_phases(std::int64_t batch, std::int64_t token) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (is_simple_) {
+        const Position p = reader_.at(0, batch, token);
+        if (!p.is_real) return from_integer(p.integer);
+      }
+    }
+    const AngleSource& source = params_.source;
+    AxisPositions positions;
+    read_axis_positions(params_.positions, reader_, source.phases->axes, batch, token, positions);
+    const T* c = nullptr;
+    const T* s = nullptr;
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (source.cache != nullptr && positions.is_one_integer) {
+        c = source.cache->row(positions.at[0].integer);
+        if (c != nullptr) s = c + params_.pairs;
+      }
+    }
+    if (c == nullptr) {
+      unit_row(source, positions, buffer_->c(), buffer_->s());
+      c = buffer_->c();
+      s = buffer_->s();
+    }
+    if (is_unit_) return {c, s};
+    apply_magnitude(params_, positions, c, s, buffer_->c(), buffer_->s());
+    return {buffer_->c(), buffer_->s()};
+  }
+
+  /// Fast path of from_phases() for is_simple_ and an integer position: the same bits.
+  RotationRow<T> from_integer(std::int64_t position) {
+    const AngleSource& source = params_.source;
+    const T* c = source.cache != nullptr ? source.cache->row(position) : nullptr;
+    const T* s = c != nullptr ? c + params_.pairs : nullptr;
+    if (c == nullptr) {
+      const PhaseTable& table = *source.phases;
+#if HWY_TARGET != HWY_SCALAR
+      cos_sin_of(static_cast<std::uint64_t>(position), table.sums_low.data(),
+                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), buffer_->c(),
+                 buffer_->s());
+#else
+      (void)table;
+      AxisPositions positions;
+      positions.is_one_integer = true;
+      positions.fixed[0] = to_fixed(position);
+      unit_row(source, positions, buffer_->c(), buffer_->s());
+#endif
+      c = buffer_->c();
+      s = buffer_->s();
+    }
+    if (is_unit_) return {c, s};
+    scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, buffer_->c(), buffer_->s());
+    return {buffer_->c(), buffer_->s()};
+  }
+
+  RotationRow<T> from_table(std::int64_t batch, std::int64_t token) {
+    const std::int64_t row = reader_.at(0, batch, token).integer;
+    read_table_row(params_, batch, row, buffer_->c(), buffer_->s());
+    return {buffer_->c(), buffer_->s()};
+  }
+
+  const RotateParams& params_;
+  RotationRowBuffer<T> buffers_[2];
+  RotationRowBuffer<T>* buffer_ = nullptr;  // of the row being built
+  PositionReader reader_;
+  RowLayout layout_;
+  bool is_unit_ = false;          // z = e^(i phase), without scale, growth or conjugation
+  bool is_simple_ = false;        // z = scale * that, of one exact phase per pair
+  bool is_cached_range_ = false;  // both, for a range of positions, with a cos/sin cache
+  std::int64_t first_ = 0;        // position of token 0 of that range
+  std::int64_t step_ = 0;
+  T cos_scale_ = 1;  // is_simple_: the scale, with the sign of the direction
+  T sin_scale_ = 1;
+};
+
+}  // namespace rotary::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROTARY_CPU_ROTATION_ROW_INL_H

@@ -1,0 +1,60 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Vectorised global loads and stores of 4, 8 and 16 bytes. No cache hints: streaming loads,
+// streaming stores and both were measured slower (docs/cuda.md). Independent of the library.
+#pragma once
+
+#include <cstdint>
+
+namespace rotary::internal::cuda {
+
+/// The raw words of one vectorised access, kBytes wide; elements.cuh converts them. 16 bytes is the
+/// widest access of a thread.
+template <int kBytes>
+struct alignas(kBytes) Packed {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  std::uint32_t words[kBytes / 4];
+};
+
+/// Volatile: the compiler keeps the order of loads among each other and across barriers, so that
+/// they are issued where they are written.
+__device__ __forceinline__ Packed<16> load_packed(const void* from) {
+  Packed<16> packed;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(packed.words[0]), "=r"(packed.words[1]), "=r"(packed.words[2]),
+                 "=r"(packed.words[3])
+               : "l"(from)
+               : "memory");
+  return packed;
+}
+
+__device__ __forceinline__ std::uint32_t load_u32(const void* from) {
+  std::uint32_t word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+  return word;
+}
+
+/// Prefetches the cache line into L2. Not a read: L2 is coherent, so a later load sees what is
+/// written to the line in between.
+__device__ __forceinline__ void prefetch_l2(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+__device__ __forceinline__ void store_packed(void* to, const Packed<16>& packed) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(packed.words[0]),
+               "r"(packed.words[1]), "r"(packed.words[2]), "r"(packed.words[3])
+               : "memory");
+}
+
+__device__ __forceinline__ void store_packed(void* to, const Packed<8>& packed) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(packed.words[0]),
+               "r"(packed.words[1])
+               : "memory");
+}
+
+__device__ __forceinline__ void store_packed(void* to, const Packed<4>& packed) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(packed.words[0]) : "memory");
+}
+
+}  // namespace rotary::internal::cuda

@@ -1,0 +1,23 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The verbs of the command `rotary`, one file each. add_<verb>() declares a verb and its callback
+// (console/command.h).
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "console/command.h"
+
+namespace rotary::cli {
+
+using console::UsageError;
+
+void add_inspect(CLI::App& app);
+void add_rotate(CLI::App& app);
+void add_diff(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_models(CLI::App& app);
+void add_completion(CLI::App& app);
+
+}  // namespace rotary::cli

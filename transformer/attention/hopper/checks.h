@@ -1,0 +1,60 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Dropout probabilities, argument checks and result tensors of torch.ops.rotary.fused_attention*.
+#pragma once
+
+#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <optional>
+
+#include "transformer/attention/hopper/kernels.h"
+#include "transformer/kernels/philox.h"
+
+namespace rotary::transformer {
+
+/// keep_prob in steps of 1 / kDropoutSteps.
+inline int keep_steps(double dropout) {
+  return static_cast<int>(kDropoutSteps - drop_threshold(dropout));
+}
+/// False where the probability rounds to 0.
+inline bool drops(double dropout) { return keep_steps(dropout) < static_cast<int>(kDropoutSteps); }
+/// 1 / keep_prob.
+inline double inv_keep_prob(double dropout) {
+  return static_cast<double>(kDropoutSteps) / keep_steps(dropout);
+}
+
+inline void check_seed(const at::Tensor& seed) {
+  TORCH_CHECK_VALUE(seed.numel() == 1 && seed.scalar_type() == at::kLong,
+                    "[fused_attention] seed must be one number of int64, got ", seed.sizes(),
+                    " of ", seed.scalar_type());
+}
+
+inline void check_fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const std::optional<at::Tensor>& seed, double dropout) {
+  TORCH_CHECK_VALUE(q.dim() == 4 && k.dim() == 4 && v.sizes() == k.sizes() &&
+                        q.size(0) == k.size(0) && q.size(1) == k.size(1) &&
+                        q.size(3) == k.size(3) && k.size(2) > 0,
+                    "[fused_attention] q, k and v must be [batch, heads, tokens, head_dim], got ",
+                    q.sizes(), ", ", k.sizes(), " and ", v.sizes());
+  TORCH_CHECK_VALUE(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type() &&
+                        q.device() == k.device() && q.device() == v.device(),
+                    "[fused_attention] q, k and v must be of one type, on one device");
+  TORCH_CHECK_VALUE(dropout >= 0.0 && keep_steps(dropout) > 0,
+                    "[fused_attention] dropout must be at least 0 and below 1, got ", dropout);
+  if (!drops(dropout)) return;
+  TORCH_CHECK_VALUE(seed.has_value() && seed->device() == q.device(),
+                    "[fused_attention] dropout needs a seed on the device of q");
+  check_seed(*seed);
+}
+
+/// [batch, heads, tokens, head_dim] as x, uninitialised, [batch, tokens, heads, head_dim] in
+/// memory.
+inline at::Tensor empty_heads_like(const at::Tensor& x) {
+  return at::empty_symint({x.sym_size(0), x.sym_size(2), x.sym_size(1), x.sym_size(3)}, x.options())
+      .transpose(1, 2);
+}
+
+}  // namespace rotary::transformer

@@ -1,0 +1,22 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Persistent tile scheduler: CTAs, or clusters of them, stay as long as there are work tiles, and
+// handle every so many-th of them.
+#pragma once
+
+namespace rotary::transformer::hopper {
+
+template <int kClusterSize = 1>
+struct PersistentScheduler {
+  __device__ static int first() { return static_cast<int>(blockIdx.x) / kClusterSize; }
+  __device__ static int stride() { return static_cast<int>(gridDim.x) / kClusterSize; }
+
+  /// Calls each(index) for this CTA's share of params.num_tiles work tiles.
+  template <typename Params, typename Each>
+  __device__ static void for_each(const Params& params, const Each& each) {
+    for (int index = first(); index < params.num_tiles; index += stride()) each(index);
+  }
+};
+
+}  // namespace rotary::transformer::hopper
