@@ -19,11 +19,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. `rotary VERB --help` describes a ve
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace rotary::cli;
+  namespace cli = rotary::cli;
   return rotary::console::run_command(
       {.name = "rotary",
        .about = "rotary: the rotary position embedding (RoPE) of any model",
        .footer = kFooter,
-       .verbs = {add_inspect, add_rotate, add_diff, add_bench, add_models, add_completion}},
+       .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bench, cli::add_models,
+                 cli::add_completion}},
       argc, argv);
 }

@@ -182,6 +182,7 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
   token_bytes_ = static_cast<std::int32_t>(header.token_bytes);
   vocabulary_size_ = static_cast<std::int32_t>(header.vocabulary_size);
   fingerprint_ = header.fingerprint;
+  checksum_ = trailer.directory_checksum;  // of the checksums of all chunks
   num_documents_ = trailer.num_documents;
   num_tokens_ = trailer.num_tokens;
 

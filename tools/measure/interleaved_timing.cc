@@ -104,6 +104,7 @@ InterleavedTimings time_interleaved(const std::vector<std::function<void()>>& ca
   }
 
   std::vector<std::vector<double>> samples;
+  samples.reserve(runners.size());
   for (CandidateRunner& runner : runners) samples.push_back(std::move(runner.samples));
   return InterleavedTimings(std::move(samples));
 }

@@ -23,10 +23,12 @@ std::string_view value_of(std::string_view cpuinfo, std::string_view key) {
     const std::string_view line = cpuinfo.substr(0, end);
     cpuinfo.remove_prefix(std::min(end + 1, cpuinfo.size()));
     const std::size_t colon = line.find(':');
-    if (colon == line.npos || !line.starts_with(key)) continue;
-    if (line.substr(key.size(), colon - key.size()).find_first_not_of(" \t") != line.npos) continue;
+    if (colon == std::string_view::npos || !line.starts_with(key)) continue;
+    if (line.substr(key.size(), colon - key.size()).find_first_not_of(" \t") !=
+        std::string_view::npos)
+      continue;
     const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == line.npos ? std::string_view{} : line.substr(begin);
+    return begin == std::string_view::npos ? std::string_view{} : line.substr(begin);
   }
   return {};
 }

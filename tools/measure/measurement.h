@@ -35,7 +35,8 @@ struct Measurement {
 };
 
 /// Times every variant of the type and its references, interleaved.
-std::vector<Measurement> measure_variants(const Workload& bench, int threads, const Effort& effort,
+std::vector<Measurement> measure_variants(const Workload& workload, int threads,
+                                          const Effort& effort,
                                           const std::function<void(double)>& progress = {});
 
 }  // namespace rotary::measure

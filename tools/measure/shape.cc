@@ -34,7 +34,8 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  for (std::size_t at = text.find(separator); at != text.npos; at = text.find(separator)) {
+  for (std::size_t at = text.find(separator); at != std::string_view::npos;
+       at = text.find(separator)) {
     parts.push_back(text.substr(0, at));
     text.remove_prefix(at + 1);
   }
@@ -68,12 +69,12 @@ std::string short_name_of(const Shape& shape) {
 }
 
 const std::vector<NamedShape>& standard_shapes() {
-  static const std::vector<NamedShape> shapes = {
+  static const std::vector<NamedShape> kShapes = {
       {"decode", {.tokens = 1, .q_heads = 32, .k_heads = 8, .head_dim = 128}},
       {"cached", {.tokens = 64, .q_heads = 32, .k_heads = 8, .head_dim = 128}},
       {"prefill", {.tokens = 4096, .q_heads = 32, .k_heads = 8, .head_dim = 128}},
       {"batch", {.batch = 8, .tokens = 512, .q_heads = 12, .k_heads = 12, .head_dim = 64}}};
-  return shapes;
+  return kShapes;
 }
 
 std::optional<Shape> parse_shape(std::string_view text) {
