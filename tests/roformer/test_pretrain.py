@@ -166,7 +166,7 @@ def test_two_processes_match_one(corpus, tmp_path):
         (["--tokenizer", "bert"], "there is no vocabulary: name one with vocab", 1),
         (["--tokenizer", "bert", "--vocab", "no.txt"], "no.txt: ", 1),
         (["--corpus", "no.txt"], "no.txt: No such file or directory", 1),
-        (["--config", "no.json"], "no.json: cannot be read", 1),
+        (["--config", "no.json"], "no.json: cannot open: No such file or directory", 1),
         (["--stages", "32x4"], '--stages must be "LENGTHxROWSxSTEPS, ..."', 2),
         (["--micro-batch", "3"], "a batch of 4 rows is not a multiple of 1 processes", 1),
         (["--model", "huge"], "model must be base, small, tiny, a config.json", 1),

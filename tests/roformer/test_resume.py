@@ -141,7 +141,10 @@ def test_resume_refuses_another_run_by_name(corpus, stopped, tmp_path, flag, val
     before = contents(stopped)
     error = pretrain(stopped, "--resume", f"--{flag}", value, *more, code=2)
     key = flag.replace("-", "_")
-    assert f"{stopped} holds a run with another value of {key}: leave it as it is to resume, or" in error
+    assert (
+        f"{stopped} holds a run with another value of {key}: leave it as it is to resume, or"
+        in error
+    )
     assert contents(stopped) == before
 
 
