@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -183,6 +184,11 @@ RopeOptions options_of(nb::handle options) {
   read(FieldPath{"Rope", "cache"}, options[1], value.cache);
   std::int64_t threads = 0;
   read(FieldPath{"Rope", "threads"}, options[2], threads);
+  constexpr std::int64_t kMaxThreads = std::numeric_limits<int>::max();
+  if (threads > kMaxThreads || threads < -kMaxThreads) {
+    throw std::invalid_argument("[Rope] threads must be at most " + std::to_string(kMaxThreads) +
+                                ", got " + std::to_string(threads));
+  }
   value.threads.count = static_cast<int>(threads);
   return value;
 }

@@ -63,11 +63,18 @@ class Library:
         """The array was changed in place."""
 
 
+def refuse_mask(x: Any) -> None:
+    """A masked array would be read as if nothing were masked."""
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise TypeError("[rotary] masked arrays are not taken: use x.filled(value)")
+
+
 class NumPy(Library):
     def is_cuda(self, x: Any) -> bool:
         return False
 
     def export(self, x: Any, stream: int | None, write: bool) -> Any:
+        refuse_mask(x)
         if write and not x.flags.writeable:
             raise ValueError("[rotary] the array is read-only and cannot be changed in place")
         if x.dtype.kind == "V" and x.dtype.name == "bfloat16":  # ml_dtypes; DLPack refuses it

@@ -51,9 +51,15 @@ struct LoadReport {
   std::vector<std::string> tied{};
 };
 
+/// A model that these weights are to be loaded into, with random parameters. Throws IoError that
+/// names `source`, before memory is allocated, if there are fewer weights than the config needs.
+Model make_model_for(const TensorMap& tensors, const Config& config,
+                     const std::filesystem::path& source);
+
 /// Copies tensors into parameters, of any type. Names may lack or have the prefix "roformer.", and
 /// norms may have TensorFlow's gamma and beta; position tables are ignored. Throws IoError that
-/// names `source` for a shape that does not fit; the model is then partly loaded.
+/// names `source` for a shape that does not fit and for values that are not finite; the model is
+/// then partly loaded.
 LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source);
 
 struct Loaded {

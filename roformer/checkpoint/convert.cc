@@ -4,10 +4,11 @@
 #include "roformer/checkpoint/convert.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
 #include "support/quote.h"
@@ -16,7 +17,7 @@ namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using internal::Json;
 using internal::quote;
 
 /// Heads with the same layers have the same names in both; others are dropped.
@@ -27,10 +28,10 @@ Task task_of_bert(const Json& config) {
        {"BertLMHeadModel", Task::kCausalLm},
        {"BertForTokenClassification", Task::kTokenClassification},
        {"BertForQuestionAnswering", Task::kQuestionAnswering}}};
-  const auto names = config.find("architectures");
-  if (names == config.end() || !names->is_array() || names->empty()) return Task::kEncoder;
+  const Json* names = config.find("architectures");
+  if (names == nullptr || !names->is_array() || names->empty()) return Task::kEncoder;
   for (const auto& [name, task] : kSame) {
-    if (names->front() == name) return task;
+    if (names->elements().front() == name) return task;
   }
   return Task::kEncoder;
 }
@@ -41,10 +42,10 @@ Config config_of_bert(Json json, const fs::path& path) {
   for (const char* key :
        {"position_embedding_type", "architectures", "pooler_fc_size", "pooler_num_attention_heads",
         "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"}) {
-    json.erase(key);
+    json.take(key);
   }
   json["model_type"] = "roformer";
-  Config config = parse_config(json.dump(), path.string());
+  Config config = config_from_json(std::move(json), path.string());
   config.task = task;
   return config;
 }
@@ -78,19 +79,18 @@ std::string new_name(std::string name, Task task) {
 }
 
 Config read_source(const CheckpointFiles& files) {
-  const MappedFile file(files.config);
-  Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  Json json = internal::read_json_file(files.config);
   if (!json.is_object()) fail_file(files.config, "not a JSON object");
-  const Json type = json.value("model_type", Json());
-  if (type == "bert") {
-    const Json encoding = json.value("position_embedding_type", Json("absolute"));
-    if (encoding != "absolute") {
+  const Json* type = json.find("model_type");
+  if (type != nullptr && *type == "bert") {
+    const Json* encoding = json.find("position_embedding_type");
+    if (encoding != nullptr && *encoding != "absolute") {
       fail_file(files.config,
-                "position_embedding_type must be \"absolute\", got " + quote(encoding.dump()));
+                "position_embedding_type must be \"absolute\", got " + quote(encoding->dump()));
     }
     return config_of_bert(std::move(json), files.config);
   }
-  Config config = parse_config(file.bytes(), files.config.string());
+  Config config = config_from_json(std::move(json), files.config.string());
   const std::string& encoding = config.position_encoding;
   if (encoding != "learned" && encoding != "sinusoidal" && encoding != "rope") {
     fail_file(files.config,
@@ -119,7 +119,7 @@ Conversion convert_to_rope(const fs::path& path) {
   }
 
   // Through a model, which checks shapes and missing tensors, and merges tied ones.
-  const Model model = make_model(result.config);
+  const Model model = make_model_for(kept, result.config, files.weights);
   const LoadReport report = load_weights(*model, kept, files.weights.string());
   if (!report.missing.empty()) {
     fail_file(files.weights, "tensor " + quote(report.missing.front()) + " is missing");

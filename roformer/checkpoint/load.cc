@@ -4,11 +4,12 @@
 // From files to a model.
 #include <ATen/Functions.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
@@ -18,6 +19,7 @@ namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::Json;
 using internal::quote;
 
 constexpr std::string_view kBias = "cls.predictions.bias";
@@ -26,11 +28,11 @@ constexpr std::string_view kDecoder = "cls.predictions.decoder.weight";
 constexpr std::string_view kWords = "roformer.embeddings.word_embeddings.weight";
 
 /// The files that an index names, each once.
-std::set<std::string> shards_of(const nlohmann::json& map, const fs::path& index) {
+std::set<std::string> shards_of(const Json& map, const fs::path& index) {
   std::set<std::string> files;
-  for (const auto& [name, file] : map.items()) {
+  for (const auto& [name, file] : map.members()) {
     if (!file.is_string()) fail_file(index, "weight_map must name a file for " + quote(name));
-    const std::string text = file.get<std::string>();
+    const std::string& text = file.as_string();
     // A name, not a path: an index must not refer to files outside of its folder.
     if (text.empty() || fs::path(text).filename() != text || text == "." || text == "..") {
       fail_file(index, "weight_map must name files of this folder, got " + quote(text));
@@ -41,22 +43,21 @@ std::set<std::string> shards_of(const nlohmann::json& map, const fs::path& index
 }
 
 TensorMap read_shards(const fs::path& index) {
-  const MappedFile file(index);
-  const auto json = nlohmann::json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+  const Json json = internal::read_json_file(index);
+  const Json* map = json.find("weight_map");
+  if (map == nullptr || !map->is_object()) {
     fail_file(index, "not an index: there is no object weight_map in it");
   }
-  const nlohmann::json& map = json["weight_map"];
   TensorMap tensors;
-  for (const std::string& name : shards_of(map, index)) {
+  for (const std::string& name : shards_of(*map, index)) {
     for (auto& [key, tensor] : read_tensors(index.parent_path() / name)) {
-      const auto entry = map.find(key);
-      if (entry != map.end() && *entry == name) tensors.emplace(key, std::move(tensor));
+      const Json* entry = map->find(key);
+      if (entry != nullptr && *entry == name) tensors.emplace(key, std::move(tensor));
     }
   }
-  for (const auto& [name, shard] : map.items()) {
+  for (const auto& [name, shard] : map->members()) {
     if (!tensors.contains(name)) {
-      fail_file(index.parent_path() / shard.get<std::string>(),
+      fail_file(index.parent_path() / shard.as_string(),
                 "the index promises tensor " + quote(name) + ", which is not in the file");
     }
   }
@@ -82,6 +83,27 @@ std::vector<std::string> names_of(const std::string& name) {
   if (name == kDecoder) names.emplace_back(kWords);
   if (name == kWords) names.emplace_back(kDecoder);
   return names;
+}
+
+/// Before memory is allocated for a model: a few bytes of a config must not cost more than the
+/// weights that belong to it.
+void check_number_of_weights(const Config& c, const TensorMap& tensors, const fs::path& source) {
+  const auto hidden = static_cast<double>(c.hidden_size);
+  const auto rows = static_cast<double>(c.vocab_size) + static_cast<double>(c.type_vocab_size) +
+                    (c.position_encoding.find("learned") == std::string::npos
+                         ? 0.0
+                         : static_cast<double>(c.max_position_embeddings));
+  const double layer = 4 * hidden * hidden + 2 * hidden * static_cast<double>(c.intermediate_size);
+  const double wanted = rows * static_cast<double>(c.embedding_dim()) +
+                        static_cast<double>(c.num_hidden_layers) * layer;
+  double present = 0.0;
+  for (const auto& [name, tensor] : tensors) present += static_cast<double>(tensor.numel());
+  if (wanted <= present) return;
+  std::ostringstream text;
+  text << "has " << present << " weights; the config (vocab_size " << c.vocab_size
+       << ", hidden_size " << c.hidden_size << ", intermediate_size " << c.intermediate_size
+       << ", num_hidden_layers " << c.num_hidden_layers << ") needs at least " << wanted;
+  fail_file(source, text.str());
 }
 
 bool is_position_table(std::string_view name) {
@@ -143,6 +165,11 @@ TensorMap read_weights(const fs::path& weights) {
   return weights.extension() == ".json" ? read_shards(weights) : read_tensors(weights);
 }
 
+Model make_model_for(const TensorMap& tensors, const Config& config, const fs::path& source) {
+  check_number_of_weights(config, tensors, source);
+  return make_model(config);
+}
+
 LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source) {
   const at::NoGradGuard no_grad;
   LoadReport report;
@@ -165,6 +192,9 @@ LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::s
            << shape_text(item.value());
       fail_file(source, text.str());
     }
+    if (!at::isfinite(tensor).all().item<bool>()) {
+      fail_file(source, "tensor " + quote(found->first) + " has NaN or infinity");
+    }
     item.value().copy_(tensor);
     used.insert(found->first);
   }
@@ -179,8 +209,9 @@ Loaded load_model(const fs::path& path, std::optional<Task> task) {
   const CheckpointFiles files = find_checkpoint(path);
   Config config = read_config(files.config);
   if (task) config.task = *task;
-  Loaded loaded{.model = make_model(config)};
-  loaded.report = load_weights(*loaded.model, read_weights(files.weights), files.weights.string());
+  const TensorMap tensors = read_weights(files.weights);
+  Loaded loaded{.model = make_model_for(tensors, config, files.weights)};
+  loaded.report = load_weights(*loaded.model, tensors, files.weights.string());
   loaded.model->eval();
   return loaded;
 }

@@ -8,11 +8,11 @@
 
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/folder.h"
 #include "rotary/error.h"
@@ -37,8 +37,8 @@ at::Tensor position_table(const Config& config, at::ScalarType type) {
 /// that it names.
 std::string config_of(const Config& config, const TensorMap& tensors) {
   Config named = config;
-  nlohmann::json other = nlohmann::json::parse(config.other);
-  other.erase("torch_dtype");
+  internal::Json other = internal::parse_json(config.other, "config");
+  other.take("torch_dtype");
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point()) continue;
     const at::ScalarType type = tensor.scalar_type();
@@ -82,7 +82,7 @@ std::set<std::string> write_weights(const fs::path& folder, const TensorMap& ten
     write_tensors(folder / "model.safetensors", tensors);
     return {"model.safetensors"};
   }
-  nlohmann::json index;
+  internal::Json index;
   index["metadata"]["total_size"] = bytes_of(tensors);
   std::set<std::string> files = {"model.safetensors.index.json"};
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -91,7 +91,7 @@ std::set<std::string> write_weights(const fs::path& folder, const TensorMap& ten
     for (const auto& [name, tensor] : shards[i]) index["weight_map"][name] = file;
     files.insert(file);
   }
-  write_text(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+  write_text(folder / "model.safetensors.index.json", index.dump_lines());
   return files;
 }
 

@@ -10,12 +10,12 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "io/pending_file.h"
 #include "io/safetensors.h"
+#include "json/json.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
 #include "support/quote.h"
@@ -64,17 +64,17 @@ at::Tensor view_of(const std::shared_ptr<const MappedFile>& file, const std::str
 }
 
 std::string header_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
-  nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};
+  internal::Json::Object header = {{"__metadata__", {{"format", "pt"}}}};
   std::int64_t begin = 0;
   for (const auto& [name, tensor] : tensors) {
     const auto end = begin + static_cast<std::int64_t>(tensor.nbytes());
-    header[name] = {{"dtype", name_of(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, end}}};
+    header.push_back({name,
+                      {{"dtype", name_of(tensor.scalar_type())},
+                       {"shape", tensor.sizes().vec()},
+                       {"data_offsets", std::vector{begin, end}}}});
     begin = end;
   }
-  std::string text = header.dump();
+  std::string text = internal::Json::object(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);

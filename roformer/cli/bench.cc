@@ -10,13 +10,14 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "console/output.h"
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
+#include "roformer/cli/task_options.h"
 #include "roformer/train/memory.h"
 #include "roformer/train/step.h"
 
@@ -26,8 +27,8 @@ namespace {
 struct BenchOptions {
   std::string checkpoint;
   std::string batches;
-  std::string device = "cuda";
-  std::string type = "bfloat16";
+  std::string device;  // empty: the GPU if there is one
+  std::string type;    // empty: bfloat16 on a GPU, else float32
   std::int64_t rows = 64;
   std::int64_t length = 512;
   std::int64_t steps = 20;
@@ -114,11 +115,10 @@ Model open_model(const BenchOptions& options) {
     config.hidden_dropout_prob = options.dropout;
     config.attention_probs_dropout_prob = options.dropout;
   }
-  Model model = make_model(config);
-  if (!options.checkpoint.ends_with(".json")) {
-    const CheckpointFiles files = find_checkpoint(options.checkpoint);
-    load_weights(*model, read_weights(files.weights), options.checkpoint);
-  }
+  if (options.checkpoint.ends_with(".json")) return make_model(config);
+  const TensorMap tensors = read_weights(find_checkpoint(options.checkpoint).weights);
+  Model model = make_model_for(tensors, config, options.checkpoint);
+  load_weights(*model, tensors, options.checkpoint);
   return model;
 }
 
@@ -145,13 +145,14 @@ struct BenchResult {
 
 BenchResult measure(const BenchOptions& options) {
   using Clock = std::chrono::steady_clock;
-  at::Device device(options.device);
+  at::Device device = device_of({.device = options.device});
   if (!device.is_cpu() && !device.has_index()) device.set_index(0);
   at::manual_seed(1);
   const Model model = open_model(options);
   model->to(device);
   model->train();
-  const at::ScalarType type = options.type == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  const bool half = options.type.empty() ? !device.is_cpu() : options.type == "bfloat16";
+  const at::ScalarType type = half ? at::kBFloat16 : at::kFloat;
   model->set_compute_type(type);
   model->set_checkpointing(options.checkpointing);
   const std::vector<TrainingBatch> batches = make_batches(options, model->config(), device);
@@ -195,12 +196,12 @@ BenchResult measure(const BenchOptions& options) {
 void bench(const BenchOptions& options) {
   const BenchResult r = measure(options);
   if (options.json) {
-    nlohmann::ordered_json json = {{"tokens_per_second", r.tokens_per_second},
-                                   {"seconds_per_step", r.seconds},
-                                   {"peak_memory", r.memory},
-                                   {"tflops", r.teraflops},
-                                   {"attention", r.attention},
-                                   {"losses", r.losses}};
+    internal::Json json = {{"tokens_per_second", r.tokens_per_second},
+                           {"seconds_per_step", r.seconds},
+                           {"peak_memory", r.memory},
+                           {"tflops", r.teraflops},
+                           {"attention", r.attention},
+                           {"losses", r.losses}};
     if (options.peak > 0.0) json["utilisation"] = r.teraflops / options.peak;
     console::print_out(json.dump() + "\n");
     return;
@@ -229,9 +230,10 @@ void add_bench(CLI::App& app) {
   verb->add_option("--steps", o->steps, "Measured steps")->check(CLI::PositiveNumber);
   verb->add_option("--warmup", o->warmup, "Warm-up steps before them")
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--type", o->type, "bfloat16 or float32")
+  verb->add_option("--type", o->type, "bfloat16 or float32; default: bfloat16 on a GPU")
       ->check(CLI::IsMember({"bfloat16", "float32"}));
-  verb->add_option("--device", o->device, "cpu, cuda, cuda:1");
+  verb->add_option("--device", o->device, "cpu, cuda or cuda:N; default: the GPU if there is one")
+      ->type_name("DEVICE");
   verb->add_option("--dropout", o->dropout, "Dropout probability, instead of the config's")
       ->check(CLI::Range(0.0, 0.99));
   verb->add_option("--learning-rate", o->learning_rate, "Of AdamW");

@@ -13,6 +13,7 @@
 
 #include "console/output.h"
 #include "explain/text_layout.h"
+#include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/cli/commands.h"
 
 namespace rotary::roformer::cli {
@@ -38,8 +39,7 @@ Examples:
 void copy_vocabulary(const std::filesystem::path& source, const std::filesystem::path& target) {
   const std::filesystem::path vocabulary = source / "vocab.txt";
   if (!std::filesystem::is_directory(target) || !std::filesystem::exists(vocabulary)) return;
-  std::filesystem::copy_file(vocabulary, target / "vocab.txt",
-                             std::filesystem::copy_options::overwrite_existing);
+  VocabularyFiles::read(vocabulary, {}).write(target);
 }
 
 void convert(const ConvertOptions& options) {

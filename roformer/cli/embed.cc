@@ -7,12 +7,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "console/output.h"
+#include "json/json.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/text_model.h"
 #include "rotary/io.h"
@@ -67,9 +67,9 @@ void embed(const EmbedOptions& options) {
     if (!options.output.empty()) continue;
     const at::Tensor row = rows.back().contiguous();
     const float* data = row.const_data_ptr<float>();
-    const nlohmann::ordered_json json = {{"text", sentence},
-                                         {"vector", std::vector<float>(data, data + row.numel())}};
-    console::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const internal::Json json = {{"text", sentence},
+                                 {"vector", std::vector<float>(data, data + row.numel())}};
+    console::print_out(json.dump() + "\n");
   }
   if (options.output.empty()) return;
   const at::Tensor all = at::stack(rows).contiguous();

@@ -8,13 +8,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "console/output.h"
 #include "explain/text_layout.h"
+#include "json/json.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
@@ -66,7 +66,7 @@ Examples:
   roformer evaluate tuned/ test.tsv --json
   roformer evaluate tuned/ scm.jsonl --format triples --max-length 1024)";
 
-using OrderedJson = nlohmann::ordered_json;
+using internal::Json;
 
 // ---- Language models ----------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ std::vector<TokenDocument> read_texts(const EvaluateOptions& options,
   return texts;
 }
 
-OrderedJson score_json(const LanguageScore& score) {
+Json score_json(const LanguageScore& score) {
   return {{"length", score.length},
           {"tokens", score.tokens},
           {"loss", score.loss},
@@ -145,10 +145,10 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
   const std::vector<std::int64_t> lengths = lengths_of(options, text.model->config());
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const auto texts = read_texts(options, text.tokenizer, longest);
-  OrderedJson json = {{"architecture", architecture_of(text.model->config().task)},
-                      {"texts", texts.size()},
-                      {"tokens_of_a_text", texts.front().size()},
-                      {"lengths", OrderedJson::array()}};
+  Json json = {{"architecture", architecture_of(text.model->config().task)},
+               {"texts", texts.size()},
+               {"tokens_of_a_text", texts.front().size()},
+               {"lengths", Json::array()}};
   if (!options.json) {
     console::print_out(fmt::format("{} texts of {} tokens\n\n{:>7} {:>9} {:>8} {:>11} {:>9}\n",
                                    texts.size(), texts.front().size(), "length", "tokens", "loss",
@@ -185,11 +185,11 @@ void evaluate_classes(const EvaluateOptions& options, const TextModel& text) {
   const auto set = std::make_shared<const ExampleSet>(
       read_examples(options.data.front(), options.examples, names));
   const ClassScore score = score_classes(*text.model, set, text.tokenizer, answer_options(options));
-  OrderedJson json = {{"examples", score.examples()},
-                      {"accuracy", score.accuracy()},
-                      {"loss", score.loss},
-                      {"macro_f1", score.macro_f1()},
-                      {"classes", OrderedJson::array()}};
+  Json json = {{"examples", score.examples()},
+               {"accuracy", score.accuracy()},
+               {"loss", score.loss},
+               {"macro_f1", score.macro_f1()},
+               {"classes", Json::array()}};
   std::string table = fmt::format(
       "{} examples: accuracy {:.2f} %, loss {:.4f}, macro F1 {:.4f}\n\n"
       "{:>9} {:>9} {:>9}  class\n",

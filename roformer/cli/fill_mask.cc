@@ -8,18 +8,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "console/output.h"
 #include "explain/text_layout.h"
+#include "json/json.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/text_model.h"
 
 namespace rotary::roformer::cli {
 namespace {
+
+using internal::Json;
 
 struct FillMaskOptions {
   TextOptions text;
@@ -75,15 +77,15 @@ std::string to_text(const std::string& sentence, const std::vector<std::vector<G
 }
 
 std::string to_json(const std::string& sentence, const std::vector<std::vector<Guess>>& masks) {
-  nlohmann::ordered_json json = {{"text", sentence}, {"masks", nlohmann::json::array()}};
+  Json json = {{"text", sentence}, {"masks", Json::array()}};
   for (const auto& mask : masks) {
-    nlohmann::ordered_json list = nlohmann::json::array();
+    Json list = Json::array();
     for (const Guess& one : mask) {
       list.push_back({{"token", one.token}, {"probability", one.probability}});
     }
     json["masks"].push_back(list);
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump() + "\n";
 }
 
 void fill_mask(const FillMaskOptions& options) {

@@ -11,13 +11,15 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/config_flags.h"
 #include "roformer/cli/progress.h"
@@ -34,7 +36,7 @@ namespace rotary::roformer::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using OrderedJson = nlohmann::ordered_json;
+using internal::Json;
 
 struct TuneOptions {
   TuneConfig config;
@@ -67,13 +69,14 @@ Examples:
   roformer finetune --config tune.json -o run/
   roformer finetune base/ scm.jsonl --format triples --folds 5 --max-length 1024)";
 
-void save_with_vocabulary(const fs::path& folder, const ModelImpl& model, const TextFiles& files) {
+void save_with_vocabulary(const fs::path& folder, const ModelImpl& model,
+                          const VocabularyFiles& files) {
   save_model(folder, model);
-  copy_text_files(files, folder);
+  files.write(folder);
 }
 
-OrderedJson metrics_json(const Metrics& metrics) {
-  OrderedJson json = OrderedJson::object();
+Json metrics_json(const Metrics& metrics) {
+  Json json = Json::object();
   for (const auto& [name, value] : metrics) json[name] = value;
   return json;
 }
@@ -115,13 +118,10 @@ class TuneProgress {
 
 /// Metrics of the best epoch so far.
 Metrics read_best(const fs::path& folder) {
-  std::ifstream in(folder / "valid.json");
-  const OrderedJson json = OrderedJson::parse(in, nullptr, false);
   Metrics metrics;
-  if (!json.is_object()) return metrics;
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_number()) metrics[name] = value.get<double>();
-  }
+  if (!fs::exists(folder / "valid.json")) return metrics;
+  const Json json = internal::read_json_file(folder / "valid.json");
+  for (const auto& [name, value] : json.members()) metrics[name] = value.as_double();
   return metrics;
 }
 
@@ -140,7 +140,7 @@ void keep_config(const TuneOptions& options) {
 
 /// The metrics of the best epoch are written last: if the process is killed before, the epoch is
 /// run, and found best, again.
-void keep_best(const fs::path& folder, const ModelImpl& model, const TextFiles& files,
+void keep_best(const fs::path& folder, const ModelImpl& model, const VocabularyFiles& files,
                const Metrics& metrics) {
   save_with_vocabulary(folder, model, files);
   write_text(folder / "valid.json", metrics_json(metrics).dump() + "\n");
@@ -148,7 +148,8 @@ void keep_best(const fs::path& folder, const ModelImpl& model, const TextFiles& 
 
 void tune(const TuneOptions& options) {
   const TuneConfig& config = options.config;
-  const TextFiles files = find_text_files(text_options(config));
+  const TextFiles paths = find_text_files(text_options(config));
+  const auto files = VocabularyFiles::read(paths.vocabulary, paths.dictionary);
   const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(text_options(config));
   const Labelled train = read_labelled(config.train, config);
   const auto labels = labels_of(train);
@@ -166,7 +167,7 @@ void tune(const TuneOptions& options) {
   tuning.train.folder = options.output;
   progress.watch(tuning);
   tuning.best_before = read_best(best);
-  tuning.on_save = [&](const fs::path& folder) { copy_text_files(files, folder); };
+  tuning.on_save = [&](const fs::path& folder) { files.write(folder); };
   tuning.on_epoch = [&](std::int64_t step, const Metrics& metrics, bool is_best) {
     progress.say(fmt::format("step {}: valid {}{}", step, metrics_text(metrics),
                              is_best ? ", the best so far" : ""));
@@ -178,7 +179,7 @@ void tune(const TuneOptions& options) {
     progress.say("stopped and saved: the same command resumes");
     return;
   }
-  OrderedJson json = {{"steps", outcome.end.step}, {"run", options.output}};
+  Json json = {{"steps", outcome.end.step}, {"run", options.output}};
   if (config.valid.empty()) {
     save_with_vocabulary(best, *model, files);
   } else {
@@ -237,7 +238,7 @@ void cross_validate(const TuneOptions& options) {
   TuneProgress progress(options);
   FinetuneOptions tuning = finetune_options(config);
   progress.watch(tuning);
-  OrderedJson json = {{"folds", OrderedJson::array()}};
+  Json json = {{"folds", Json::array()}};
   std::string metric;
   std::vector<double> results;
   double sum = 0.0;
@@ -268,7 +269,7 @@ void cross_validate(const TuneOptions& options) {
   progress.say(fmt::format("all: {} {:.2f} %; folds {:.2f} +- {:.2f} %", metric, 100 * sum / tested,
                            100 * spread.mean, 100 * spread.deviation));
   if (!options.output.empty()) {
-    write_text(fs::path(options.output) / "folds.json", json.dump(2) + "\n");
+    write_text(fs::path(options.output) / "folds.json", json.dump_lines());
   }
   if (options.json) print_json(json);
 }

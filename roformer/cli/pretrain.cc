@@ -37,7 +37,8 @@ TensorBoard, checkpoints/step-N (models that every verb can open), and at the en
 
 Every flag is also a key of the config file, with _ for -; flags take precedence. Ctrl-C finishes
 the step, saves and exits; a second one exits at once. --resume continues from the last checkpoint
-as if there had been no interruption, or starts if there is none.
+as if there had been no interruption, or starts if there is none. Flags that would make it another
+run are refused; with --schedule constant, more steps are accepted.
 
 Stages follow one another: --stages 512x256x200000,1536x256x12500 is 200,000 steps of 256 rows of
 512 tokens, then 12,500 steps of rows of 1536.
@@ -120,6 +121,8 @@ void run_pretrain(const PretrainOptions& options) {
   try {
     const TrainOutcome outcome = pretrain(config, options.folder, events);
     if (speaks) report_end(options, outcome, progress);
+  } catch (const OtherRun& error) {
+    throw UsageError(error.what());
   } catch (const NotFinite& error) {
     throw std::runtime_error(with_advice(options, error.what()));
   } catch (const IoError& error) {

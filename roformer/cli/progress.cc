@@ -15,15 +15,8 @@
 namespace rotary::roformer::cli {
 namespace {
 
-using console::print_out;
-
 // Time between two lines if they are not overwritten.
 constexpr auto kInterval = std::chrono::seconds(10);
-
-void print_now(const std::string& text) {
-  print_out(text);
-  std::fflush(stdout);
-}
 
 }  // namespace
 
@@ -55,12 +48,18 @@ Progress::Progress()
     : live_(::isatty(STDOUT_FILENO) == 1), columns_(console::detect_terminal().columns) {}
 
 Progress::~Progress() {
-  if (open_) std::fputs("\n", stdout);
+  if (open_) print("\n");
+}
+
+void Progress::print(const std::string& text) noexcept {
+  if (broken_) return;
+  broken_ =
+      std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
 }
 
 void Progress::write_over(const std::string& text) {
   // A line that wraps could not be overwritten.
-  print_now("\r\x1b[K" + text.substr(0, columns_ - 1));
+  print("\r\x1b[K" + text.substr(0, columns_ - 1));
   open_ = true;
 }
 
@@ -69,7 +68,7 @@ void Progress::show(const std::string& text) {
   const auto now = std::chrono::steady_clock::now();
   if (now - shown_ < kInterval) return;
   shown_ = now;
-  print_now(text + "\n");
+  print(text + "\n");
 }
 
 void Progress::show(const StepReport& report) {
@@ -83,7 +82,7 @@ void Progress::show(const StepReport& report) {
 }
 
 void Progress::say(const std::string& line) {
-  print_now((open_ ? "\r\x1b[K" : "") + line + "\n");
+  print((open_ ? "\r\x1b[K" : "") + line + "\n");
   open_ = false;
 }
 

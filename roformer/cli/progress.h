@@ -17,7 +17,8 @@ std::string progress_text(const StepReport& report);
 /// "14 s", "12 min", "2 h 14 min", "3 days 4 h".
 std::string time_text(double seconds);
 
-/// Writes to stdout.
+/// Writes to stdout. Output that cannot be written (a closed terminal or pipe, a full disk) is
+/// dropped: the run goes on.
 class Progress {
  public:
   Progress();
@@ -33,11 +34,13 @@ class Progress {
   void say(const std::string& line);
 
  private:
+  void print(const std::string& text) noexcept;
   void write_over(const std::string& text);
 
   bool live_;
   std::size_t columns_;
   bool open_ = false;
+  bool broken_ = false;
   std::chrono::steady_clock::time_point shown_{};
 };
 

@@ -10,17 +10,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
+#include "json/json.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
 
 namespace rotary::roformer::cli {
 namespace {
 
-using Json = nlohmann::json;
+using internal::Json;
 
 [[noreturn]] void fail(const std::string& source, const std::string& message) {
   throw IoError(source, IoError::kNoOffset, message);
@@ -31,7 +31,7 @@ class Numbers {
  public:
   Numbers(const Json& json, std::string key, const std::string& source)
       : key_(std::move(key)), source_(source) {
-    for (const Json* at = &json; at->is_array(); at = &at->front()) {
+    for (const Json* at = &json; at->is_array(); at = &at->elements().front()) {
       if (at->empty()) fail(source_, key_ + " must not have empty lists");
       if (shape_.size() == kMaxLists) fail(source_, key_ + " is nested too deeply");
       shape_.push_back(static_cast<std::int64_t>(at->size()));
@@ -53,13 +53,13 @@ class Numbers {
   void collect(const Json& json, std::size_t depth) {
     if (depth == shape_.size()) {
       if (!json.is_number()) fail(source_, key_ + " must be lists of numbers");
-      values_.push_back(json.get<double>());
+      values_.push_back(json.as_double());
       return;
     }
     if (!json.is_array() || json.size() != static_cast<std::size_t>(shape_[depth])) {
       fail(source_, key_ + " must be lists of one length");
     }
-    for (const Json& item : json) collect(item, depth + 1);
+    for (const Json& item : json.elements()) collect(item, depth + 1);
   }
 
   std::string key_;
@@ -69,8 +69,8 @@ class Numbers {
 };
 
 std::optional<Numbers> find(const Json& json, const char* key, const std::string& source) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return std::nullopt;
+  const Json* found = json.find(key);
+  if (found == nullptr || found->is_null()) return std::nullopt;
   return Numbers(*found, key, source);
 }
 
@@ -119,7 +119,7 @@ Difference compare_logits(const at::Tensor& ours, const at::Tensor& theirs,
 Reference read_reference(const std::filesystem::path& path) {
   const std::string source = path.string();
   const MappedFile file(path);
-  const Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  const Json json = internal::parse_json(file.bytes(), source);
   if (!json.is_object()) fail(source, "not a JSON object");
   Reference reference;
   const auto ids = find(json, "input_ids", source);
@@ -140,11 +140,11 @@ Reference read_reference(const std::filesystem::path& path) {
   if (const auto loss = find(json, "loss", source)) {
     reference.loss = loss->tensor().item<double>();
   }
-  if (const auto norms = json.find("grad_norms"); norms != json.end()) {
+  if (const Json* norms = json.find("grad_norms")) {
     if (!norms->is_object()) fail(source, "grad_norms must be an object");
-    for (const auto& [name, norm] : norms->items()) {
+    for (const auto& [name, norm] : norms->members()) {
       if (!norm.is_number()) fail(source, "grad_norms must be numbers");
-      reference.gradient_norms[name] = norm.get<double>();
+      reference.gradient_norms[name] = norm.as_double();
     }
   }
   return reference;

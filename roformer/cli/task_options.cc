@@ -6,7 +6,6 @@
 #include <ATen/Context.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "console/output.h"
 #include "roformer/cli/commands.h"
@@ -73,8 +72,6 @@ TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& option
   return is_jsonl(path, options) ? read_tags_jsonl(path, labels) : read_conll(path, labels);
 }
 
-void print_json(const nlohmann::ordered_json& json) {
-  console::print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+void print_json(const internal::Json& json) { console::print_out(json.dump() + "\n"); }
 
 }  // namespace rotary::roformer::cli

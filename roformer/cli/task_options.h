@@ -9,10 +9,10 @@
 
 #include <CLI/App.hpp>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
+#include "json/json.h"
 #include "roformer/data/example_batches.h"
 #include "roformer/data/examples.h"
 #include "roformer/data/token_examples.h"
@@ -48,6 +48,6 @@ TagSet read_tags(const std::filesystem::path& path, const ExampleOptions& option
                  std::span<const std::string> labels = {});
 
 /// Prints JSON on one line.
-void print_json(const nlohmann::ordered_json& json);
+void print_json(const internal::Json& json);
 
 }  // namespace rotary::roformer::cli

@@ -43,12 +43,6 @@ TextFiles find_text_files(const TextOptions& options) {
           .dictionary = find_file(options, options.dictionary, "dict.txt")};
 }
 
-void copy_text_files(const TextFiles& files, const fs::path& folder) {
-  constexpr auto kReplace = fs::copy_options::overwrite_existing;
-  if (!files.vocabulary.empty()) fs::copy_file(files.vocabulary, folder / "vocab.txt", kReplace);
-  if (!files.dictionary.empty()) fs::copy_file(files.dictionary, folder / "dict.txt", kReplace);
-}
-
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options) {
   find_checkpoint(options.checkpoint);  // First: a missing model is the better error.
   const TextFiles files = find_text_files(options);

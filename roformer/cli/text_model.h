@@ -34,8 +34,6 @@ struct TextFiles {
 };
 /// The files named by options, else those in the model's folder.
 TextFiles find_text_files(const TextOptions& options);
-/// Copies them as vocab.txt and dict.txt into the folder of a model.
-void copy_text_files(const TextFiles& files, const std::filesystem::path& folder);
 /// Throws IoError if there is no such model, UsageError if a file is missing.
 std::shared_ptr<const Tokenizer> open_tokenizer(const TextOptions& options);
 

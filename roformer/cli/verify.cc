@@ -7,18 +7,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "console/output.h"
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/reference.h"
 
 namespace rotary::roformer::cli {
 namespace {
+
+using internal::Json;
 
 struct VerifyOptions {
   std::string checkpoint;
@@ -56,7 +58,7 @@ std::string to_text(const std::vector<Difference>& all) {
 }
 
 std::string to_json(const std::vector<Difference>& all) {
-  nlohmann::ordered_json json = {{"fits", all_fit(all)}, {"differences", nlohmann::json::array()}};
+  Json json = {{"fits", all_fit(all)}, {"differences", Json::array()}};
   for (const Difference& one : all) {
     json["differences"].push_back({{"what", one.what},
                                    {"here", one.ours},
@@ -65,7 +67,7 @@ std::string to_json(const std::vector<Difference>& all) {
                                    {"tolerance", one.tolerance},
                                    {"fits", one.fits()}});
   }
-  return json.dump(2) + "\n";
+  return json.dump_lines();
 }
 
 void verify(const VerifyOptions& options) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -15,6 +14,8 @@
 
 namespace rotary::roformer {
 namespace {
+
+using internal::Json;
 
 [[noreturn]] void fail(const std::string& message) {
   throw std::invalid_argument("[BatchStream] " + message);
@@ -211,19 +212,17 @@ void BatchStream::restore(const StreamState& state) {
 
 // ---- State as JSON --------------------------------------------------------------------------
 
-std::string to_json(const StreamState& state) {
-  const nlohmann::ordered_json json{{"epoch", state.position.epoch},
-                                    {"index", state.position.index},
-                                    {"file", state.position.block.file},
-                                    {"byte", state.position.block.offset},
-                                    {"offset", state.offset},
-                                    {"row", state.row},
-                                    {"fingerprint", state.fingerprint}};
-  return json.dump();
+Json to_json(const StreamState& state) {
+  return {{"epoch", state.position.epoch},
+          {"index", state.position.index},
+          {"file", state.position.block.file},
+          {"byte", state.position.block.offset},
+          {"offset", state.offset},
+          {"row", state.row},
+          {"fingerprint", state.fingerprint}};
 }
 
-StreamState stream_state_from_json(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+StreamState stream_state_from_json(const Json& json) {
   StreamState state;
   const std::array<std::pair<const char*, std::uint64_t*>, 7> fields{
       {{"epoch", &state.position.epoch},
@@ -234,13 +233,13 @@ StreamState stream_state_from_json(std::string_view text) {
        {"row", &state.row},
        {"fingerprint", &state.fingerprint}}};
   for (const auto& [name, value] : fields) {
-    const auto at = json.is_object() ? json.find(name) : json.end();
-    if (!json.is_object() || at == json.end() || !at->is_number_unsigned()) {
+    const Json* at = json.find(name);
+    if (at == nullptr || !at->is_uint64()) {
       throw std::invalid_argument(
           std::string("[stream_state_from_json] expected an object with the number \"") + name +
           "\"");
     }
-    *value = at->get<std::uint64_t>();
+    *value = at->as_uint64();
   }
   return state;
 }

@@ -10,7 +10,7 @@
 ///                           {.rows = 64, .length = 512, .seed = 1});
 ///   rf::Prefetch<rf::Batch> ahead([&](rf::Batch& b) { return batches.next(b); }, 4);
 ///   for (rf::Batch batch; ahead.next(batch);) {
-///     // train; then save rf::to_json(batch.next) with the checkpoint
+///     // train; then save rf::to_json(batch.next).dump() with the checkpoint
 ///   }
 ///
 /// Row k of the stream depends only on the data, the seed and k, and belongs to rank k mod n: n
@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "json/json.h"
 #include "roformer/data/batch.h"
 #include "roformer/data/document_stream.h"
 #include "roformer/data/masking.h"
@@ -69,6 +70,7 @@ class BatchStream {
   /// Replaces `batch`. False at the end of the documents, for all ranks in the same call.
   bool next(Batch& batch);
 
+  const BatchOptions& options() const noexcept { return options_; }
   StreamState state() const;
   /// Resumes from a state, bit for bit. Length and rows may differ: the documents continue at the
   /// saved position. Throws std::invalid_argument for a state of other data or another order.
@@ -102,8 +104,8 @@ class BatchStream {
   std::size_t used_ = 0;  // tokens of document_ in earlier sequences
 };
 
-std::string to_json(const StreamState& state);
-/// Throws std::invalid_argument for text that is not of to_json().
-StreamState stream_state_from_json(std::string_view text);
+internal::Json to_json(const StreamState& state);
+/// Throws std::invalid_argument for a value that is not of to_json().
+StreamState stream_state_from_json(const internal::Json& json);
 
 }  // namespace rotary::roformer

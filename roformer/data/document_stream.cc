@@ -50,8 +50,7 @@ class CacheStream final : public DocumentStream {
   }
 
   std::uint64_t fingerprint() const noexcept override {
-    return fingerprint_of(
-        options_, mix(cache_->fingerprint() + cache_->num_documents()) + cache_->num_tokens());
+    return fingerprint_of(options_, mix(cache_->fingerprint()) + cache_->checksum());
   }
 
  private:

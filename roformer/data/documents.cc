@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "json/json.h"
 #include "rotary/error.h"
 
 namespace rotary::roformer {
@@ -47,12 +47,16 @@ void DocumentReader::open(const DocumentPosition& position) {
   file_.reset();
   if (position.file == corpus_.files.size()) return;
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(path(), error);
-  if (!folder) file_.reset(std::fopen(path().c_str(), "rb"));
-  if (!file_) {
-    throw IoError(path(), IoError::kNoOffset,
-                  std::generic_category().message(folder ? EISDIR : errno));
+  const std::filesystem::file_status status = std::filesystem::status(path(), error);
+  if (std::filesystem::is_directory(status)) {
+    throw IoError(path(), IoError::kNoOffset, std::generic_category().message(EISDIR));
   }
+  // Others, such as pipes, cannot be read twice; without a writer, opening one would block.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw IoError(path(), IoError::kNoOffset, "is not a regular file");
+  }
+  file_.reset(std::fopen(path().c_str(), "rb"));
+  if (!file_) throw IoError(path(), IoError::kNoOffset, std::generic_category().message(errno));
   if (position.offset == 0) return;
   const std::uintmax_t size = std::filesystem::file_size(path(), error);
   if (error || position.offset > size ||
@@ -117,13 +121,13 @@ bool DocumentReader::read_document(std::string& document) {
     document = without_line_end(line_);
     return true;
   }
-  const auto row = nlohmann::json::parse(line_, nullptr, false);
-  const auto text = row.is_object() ? row.find(corpus_.field) : row.end();
-  if (!row.is_object() || text == row.end() || !text->is_string()) {
+  const internal::Json row = internal::try_parse_json(line_);
+  const internal::Json* text = row.find(corpus_.field);
+  if (text == nullptr || !text->is_string()) {
     throw IoError(path(), static_cast<std::int64_t>(begin),
                   "expected a JSON object with the text \"" + corpus_.field + "\" in a line");
   }
-  document = text->get_ref<const std::string&>();
+  document = text->as_string();
   return true;
 }
 

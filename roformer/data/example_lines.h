@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "json/json.h"
 #include "roformer/text/lines.h"
 #include "rotary/io.h"
 
@@ -24,14 +24,14 @@ void for_each_object(const std::filesystem::path& path, const Visit& visit) {
   const MappedFile file(path);
   for_each_line(file.bytes(), [&](std::string_view line, std::size_t number) {
     if (line.empty()) return;
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const internal::Json object = internal::try_parse_json(line);
     if (!object.is_object()) fail_at_line(path.string(), number, "expected a JSON object");
     visit(object, number);
   });
 }
 
 /// The string of a field. Throws IoError if it is missing.
-std::string text_of(const nlohmann::json& object, const std::string& field,
+std::string text_of(const internal::Json& object, const std::string& field,
                     const std::string& source, std::size_t number);
 
 /// Indices of class names. The final order is known at the end: numeric names by value, then others

@@ -14,7 +14,7 @@
 namespace rotary::roformer {
 namespace {
 
-using Json = nlohmann::json;
+using internal::Json;
 
 std::optional<std::int64_t> parse_integer(std::string_view text) noexcept {
   std::int64_t value = 0;
@@ -81,11 +81,10 @@ std::size_t column_of(const std::vector<std::string_view>& names, const std::str
 
 std::string label_of(const Json& object, const std::string& field, const std::string& source,
                      std::size_t number) {
-  const auto at = object.find(field);
-  if (at != object.end()) {
-    if (at->is_string()) return at->get<std::string>();
-    if (at->is_number_integer()) return std::to_string(at->get<std::int64_t>());
-    if (at->is_boolean()) return at->get<bool>() ? "1" : "0";
+  if (const Json* label = object.find(field)) {
+    if (label->is_string()) return label->as_string();
+    if (label->is_integer()) return label->dump();
+    if (label->is_boolean()) return label->as_bool() ? "1" : "0";
   }
   fail_at_line(source, number,
                "expected " + in_quotes(field) + ", a text, a whole number or a boolean");
@@ -95,11 +94,11 @@ std::string label_of(const Json& object, const std::string& field, const std::st
 
 std::string text_of(const Json& object, const std::string& field, const std::string& source,
                     std::size_t number) {
-  const auto at = object.find(field);
-  if (at == object.end() || !at->is_string()) {
+  const Json* text = object.find(field);
+  if (text == nullptr || !text->is_string()) {
     fail_at_line(source, number, "expected a text " + in_quotes(field));
   }
-  return at->get<std::string>();
+  return text->as_string();
 }
 
 ClassIndex::ClassIndex(std::string source, std::span<const std::string> given)

@@ -170,7 +170,8 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
   std::memcpy(&trailer, bytes.data() + end, sizeof trailer);
   if (!std::ranges::equal(trailer.magic, Trailer().magic)) fail(end, "a truncated token cache");
   if (trailer.checksum != checksum_of(trailer) || trailer.directory > end ||
-      trailer.directory < sizeof header || (end - trailer.directory) % sizeof(TokenChunk) != 0) {
+      trailer.directory < sizeof header || trailer.directory == end ||
+      (end - trailer.directory) % sizeof(TokenChunk) != 0) {
     fail(end, "a damaged token cache: the trailer");
   }
   const std::string_view directory = bytes.substr(trailer.directory, end - trailer.directory);
@@ -182,6 +183,7 @@ TokenCache::TokenCache(const std::filesystem::path& path) : path_(path.string())
   token_bytes_ = static_cast<std::int32_t>(header.token_bytes);
   vocabulary_size_ = static_cast<std::int32_t>(header.vocabulary_size);
   fingerprint_ = header.fingerprint;
+  checksum_ = trailer.directory_checksum;  // of the checksums of all chunks
   num_documents_ = trailer.num_documents;
   num_tokens_ = trailer.num_tokens;
 

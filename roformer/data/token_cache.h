@@ -94,6 +94,8 @@ class TokenCache {
   std::int32_t vocabulary_size() const noexcept { return vocabulary_size_; }
   /// Of the tokenizer that made it.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  /// Of all its documents.
+  std::uint64_t checksum() const noexcept { return checksum_; }
   /// Throws IoError if another tokenizer made it.
   void check_tokenizer(const Tokenizer& tokenizer) const;
 
@@ -112,6 +114,7 @@ class TokenCache {
   std::int32_t token_bytes_ = 0;
   std::int32_t vocabulary_size_ = 0;
   std::uint64_t fingerprint_ = 0;
+  std::uint64_t checksum_ = 0;
   std::uint64_t num_documents_ = 0;
   std::uint64_t num_tokens_ = 0;
   std::vector<TokenChunk> directory_;

@@ -14,7 +14,7 @@
 namespace rotary::roformer {
 namespace {
 
-using Json = nlohmann::json;
+using internal::Json;
 
 // ---- Tags ---------------------------------------------------------------------------------------
 
@@ -52,11 +52,13 @@ class TagCollector {
 
 std::vector<std::string> texts_of(const Json& object, const std::string& field,
                                   const std::string& source, std::size_t number) {
-  const auto at = object.find(field);
-  const bool is_valid = at != object.end() && at->is_array() &&
-                        std::ranges::all_of(*at, [](const Json& item) { return item.is_string(); });
+  const Json* list = object.find(field);
+  const bool is_valid = list != nullptr && list->is_array() &&
+                        std::ranges::all_of(list->elements(), &Json::is_string);
   if (!is_valid) fail_at_line(source, number, "expected a list of texts " + in_quotes(field));
-  return at->get<std::vector<std::string>>();
+  std::vector<std::string> texts;
+  for (const Json& text : list->elements()) texts.push_back(text.as_string());
+  return texts;
 }
 
 // ---- Questions ----------------------------------------------------------------------------------
@@ -70,10 +72,10 @@ std::size_t byte_offset(std::string_view text, std::uint64_t index) {
 
 /// A value, the first of a list, or null.
 const Json* first_of(const Json& object, const char* field) {
-  const auto at = object.find(field);
-  if (at == object.end() || at->is_null()) return nullptr;
-  if (!at->is_array()) return &*at;
-  return at->empty() ? nullptr : &at->front();
+  const Json* value = object.find(field);
+  if (value == nullptr || value->is_null()) return nullptr;
+  if (!value->is_array()) return value;
+  return value->empty() ? nullptr : &value->elements().front();
 }
 
 std::vector<std::string> answers_of(const Json& object, const std::string& source,
@@ -83,7 +85,7 @@ std::vector<std::string> answers_of(const Json& object, const std::string& sourc
     if (object.contains("answer")) return {};
     fail_at_line(source, number, "expected a text or a list of texts \"answer\"");
   }
-  if (object["answer"].is_array()) return texts_of(object, "answer", source, number);
+  if (object.at("answer").is_array()) return texts_of(object, "answer", source, number);
   const std::string only = text_of(object, "answer", source, number);
   return only.empty() ? std::vector<std::string>() : std::vector{only};
 }
@@ -93,12 +95,11 @@ std::size_t answer_offset(const Json& object, const Question& question, const st
                           std::size_t number) {
   const std::string& answer = question.answers.front();
   const Json* start = first_of(object, "answer_start");
-  if (start != nullptr && !start->is_number_unsigned()) {
+  if (start != nullptr && !start->is_uint64()) {
     fail_at_line(source, number, "\"answer_start\" must be a whole number, got " + start->dump());
   }
-  const std::size_t begin = start == nullptr
-                                ? question.context.find(answer)
-                                : byte_offset(question.context, start->get<std::uint64_t>());
+  const std::size_t begin = start == nullptr ? question.context.find(answer)
+                                             : byte_offset(question.context, start->as_uint64());
   const bool matches = begin != std::string::npos &&
                        std::string_view(question.context).substr(begin).starts_with(answer);
   if (!matches) {

@@ -6,19 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "rotary/error.h"
-#include "rotary/io.h"
 #include "support/quote.h"
 
 namespace rotary::roformer {
 namespace {
 
-using Json = nlohmann::json;
+using internal::Json;
 using internal::quote;
 
 template <typename T, std::size_t kCount>
@@ -60,34 +60,33 @@ class Reader {
 
   [[noreturn]] void refuse(std::string_view key, std::string_view rule, const Json& got) const {
     std::ostringstream text;
-    text << key << " must be " << rule << ", got "
-         << got.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80);
+    text << key << " must be " << rule << ", got " << got.excerpt();
     throw IoError(source_, IoError::kNoOffset, text.str());
   }
 
   void read(std::string_view key, std::int64_t& field) {
     const Json value = take(key);
     if (value.is_null()) return;
-    if (!value.is_number_integer()) refuse(key, "a whole number", value);
-    field = value.get<std::int64_t>();
+    if (!value.is_int64()) refuse(key, "a whole number", value);
+    field = value.as_int64();
   }
   void read(std::string_view key, double& field) {
     const Json value = take(key);
     if (value.is_null()) return;
     if (!value.is_number()) refuse(key, "a number", value);
-    field = value.get<double>();
+    field = value.as_double();
   }
   void read(std::string_view key, bool& field) {
     const Json value = take(key);
     if (value.is_null()) return;
     if (!value.is_boolean()) refuse(key, "true or false", value);
-    field = value.get<bool>();
+    field = value.as_bool();
   }
   void read(std::string_view key, std::string& field) {
     const Json value = take(key);
     if (value.is_null()) return;
     if (!value.is_string()) refuse(key, "a text", value);
-    field = value.get<std::string>();
+    field = value.as_string();
   }
   template <typename T, std::size_t kCount>
   void read(std::string_view key, T& field, const Names<T, kCount>& names) {
@@ -105,13 +104,7 @@ class Reader {
   }
 
   /// Null where the key is missing.
-  Json take(std::string_view key) {
-    const auto found = json_.find(key);
-    if (found == json_.end()) return nullptr;
-    Json value = std::move(*found);
-    json_.erase(found);
-    return value;
-  }
+  Json take(std::string_view key) { return json_.take(key); }
   const Json& rest() const { return json_; }
 
  private:
@@ -122,25 +115,25 @@ class Reader {
 void read_task(Reader& reader, Config& config) {
   const Json names = reader.take("architectures");
   if (names.is_null()) return;
-  if (!names.is_array() || names.empty() || !names[0].is_string()) {
+  if (!names.is_array() || names.empty() || !names.elements()[0].is_string()) {
     reader.refuse("architectures", "a list of one name", names);
   }
   std::string known;
   for (const auto& [name, task] : kTasks) {
-    if (names[0] == name) {
+    if (names.elements()[0] == name) {
       config.task = task;
       return;
     }
     known.append(known.empty() ? "" : ", ").append(name);
   }
-  reader.refuse("architectures", "one of " + known, names[0]);
+  reader.refuse("architectures", "one of " + known, names.elements()[0]);
 }
 
 /// id2label stays in the rest: its texts are the user's.
 void read_labels(Reader& reader, Config& config) {
   reader.read("num_labels", config.num_labels);
-  const auto labels = reader.rest().find("id2label");
-  if (labels == reader.rest().end() || labels->is_null()) return;
+  const Json* labels = reader.rest().find("id2label");
+  if (labels == nullptr || labels->is_null()) return;
   if (!labels->is_object() || labels->empty()) {
     reader.refuse("id2label", "an object with a text for each class", *labels);
   }
@@ -179,13 +172,17 @@ void check_sizes(const Config& c) {
       {"num_hidden_layers", c.num_hidden_layers},
       {"num_attention_heads", c.num_attention_heads},
       {"intermediate_size", c.intermediate_size},
-      {"max_position_embeddings", c.max_position_embeddings},
-      {"type_vocab_size", c.type_vocab_size},
-      {"num_labels", c.num_labels}};
+      {"type_vocab_size", c.type_vocab_size}};
   constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMaxSize) fail(name, "1 to 2^31", value);
   }
+  // A checkpoint has a table of them for transformers.
+  if (c.max_position_embeddings < 1 || c.max_position_embeddings > 1 << 20) {
+    fail("max_position_embeddings", "1 to 2^20", c.max_position_embeddings);
+  }
+  // config.json has a name for each.
+  if (c.num_labels < 1 || c.num_labels > 1 << 16) fail("num_labels", "1 to 2^16", c.num_labels);
   if (c.num_hidden_layers > 10000) fail("num_hidden_layers", "at most 10000", c.num_hidden_layers);
   if (c.hidden_size % c.num_attention_heads != 0) {
     fail("hidden_size",
@@ -233,8 +230,7 @@ void check_config(const Config& c) {
   }
 }
 
-Config parse_config(std::string_view json, const std::string& source) {
-  Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+Config config_from_json(Json object, const std::string& source) {
   if (!object.is_object()) throw IoError(source, IoError::kNoOffset, "not a JSON object");
   Reader reader(std::move(object), source);
   std::string type = "roformer";
@@ -283,15 +279,18 @@ Config parse_config(std::string_view json, const std::string& source) {
   return c;
 }
 
+Config parse_config(std::string_view json, const std::string& source) {
+  return config_from_json(internal::parse_json(json, source), source);
+}
+
 Config read_config(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  return parse_config(file.bytes(), path.string());
+  return config_from_json(internal::read_json_file(path), path.string());
 }
 
 std::string to_json(const Config& c) {
-  Json json = Json::parse(c.other);
+  Json json = internal::parse_json(c.other, "config");
   json["model_type"] = "roformer";
-  json["architectures"] = {architecture_of(c.task)};
+  json["architectures"] = Json(Json::Array{architecture_of(c.task)});
   json["add_cross_attention"] = false;
   json["vocab_size"] = c.vocab_size;
   json["embedding_size"] = c.embedding_dim();
@@ -310,17 +309,19 @@ std::string to_json(const Config& c) {
   json["rotary_value"] = c.rotary_value;
   json["is_decoder"] = c.causal();
   json["tie_word_embeddings"] = c.tie_word_embeddings;
-  const auto labels = json.find("id2label");
-  const bool named = labels != json.end() && labels->is_object() &&
+  const Json* labels = json.find("id2label");
+  const bool named = labels != nullptr && labels->is_object() &&
                      static_cast<std::int64_t>(labels->size()) == c.num_labels;
   if (!named) {
-    json.erase("id2label");
-    json.erase("label2id");
+    Json::Object names;
+    Json::Object indices;
     for (std::int64_t i = 0; i < c.num_labels; ++i) {
       const std::string name = "LABEL_" + std::to_string(i);
-      json["id2label"][std::to_string(i)] = name;
-      json["label2id"][name] = i;
+      names.push_back({std::to_string(i), name});
+      indices.push_back({name, i});
     }
+    json["id2label"] = Json::object(std::move(names));
+    json["label2id"] = Json::object(std::move(indices));
   }
   const Config plain;
   if (!c.use_bias) json["use_bias"] = false;
@@ -335,7 +336,8 @@ std::string to_json(const Config& c) {
     json["attention_type"] = name_of(kKinds, c.attention_type);
   }
   if (c.task == Task::kPairMatching) json["pair_pooling"] = name_of(kPoolings, c.pair_pooling);
-  return json.dump(2) + "\n";
+  json.sort();
+  return json.dump_lines();
 }
 
 }  // namespace rotary::roformer

@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "json/json.h"
+
 namespace rotary::roformer {
 
 /// The task, which decides the head; `architectures` in the file.
@@ -93,6 +95,7 @@ std::string_view architecture_of(Task task) noexcept;
 
 /// Throws IoError that names `source`, the key, the rule and the value.
 Config parse_config(std::string_view json, const std::string& source);
+Config config_from_json(internal::Json object, const std::string& source);
 Config read_config(const std::filesystem::path& path);
 /// Throws std::invalid_argument for a config that parse_config() would refuse.
 void check_config(const Config& config);

@@ -3,33 +3,53 @@
 
 #include "roformer/tasks/labels.h"
 
-#include <nlohmann/json.hpp>
+#include <charconv>
+#include <utility>
+
+#include "json/json.h"
 
 namespace rotary::roformer {
+namespace {
+
+using internal::Json;
+
+/// The index that a key of id2label spells; -1 if it is none.
+std::int64_t index_of(const std::string& key) {
+  std::int64_t index = -1;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  const bool is_index =
+      error == std::errc() && end == key.data() + key.size() && std::to_string(index) == key;
+  return is_index ? index : -1;
+}
+
+}  // namespace
 
 std::vector<std::string> label_names(const Config& config) {
-  const auto json = nlohmann::json::parse(config.other, nullptr, false);
-  const auto labels = json.is_object() ? json.find("id2label") : json.end();
-  if (!json.is_object() || labels == json.end() || !labels->is_object()) return {};
-  std::vector<std::string> names;
+  const Json json = internal::parse_json(config.other, "config");
+  const Json* labels = json.find("id2label");
+  if (labels == nullptr || !labels->is_object()) return {};
+  const auto count = static_cast<std::int64_t>(labels->size());
+  std::vector<std::string> names(labels->size());
   bool own = false;
-  for (std::size_t i = 0; i < labels->size(); ++i) {
-    const auto name = labels->find(std::to_string(i));
-    if (name == labels->end() || !name->is_string()) return {};
-    names.push_back(name->get<std::string>());
-    own = own || names.back() != "LABEL_" + std::to_string(i);
+  for (const auto& [key, name] : labels->members()) {
+    const std::int64_t index = index_of(key);
+    if (index < 0 || index >= count || !name.is_string()) return {};
+    names[static_cast<std::size_t>(index)] = name.as_string();
+    own = own || name != "LABEL_" + key;
   }
   return own ? names : std::vector<std::string>();
 }
 
 void set_label_names(Config& config, std::span<const std::string> names) {
-  auto json = nlohmann::ordered_json::parse(config.other);
-  json["id2label"] = nlohmann::ordered_json::object();
-  json["label2id"] = nlohmann::ordered_json::object();
+  Json json = internal::parse_json(config.other, "config");
+  Json::Object by_index;
+  Json::Object by_name;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    json["id2label"][std::to_string(i)] = names[i];
-    json["label2id"][names[i]] = i;
+    by_index.push_back({std::to_string(i), names[i]});
+    by_name.push_back({names[i], i});
   }
+  json["id2label"] = Json::object(std::move(by_index));
+  json["label2id"] = Json::object(std::move(by_name));
   config.other = json.dump();
   config.num_labels = static_cast<std::int64_t>(names.size());
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/tasks/language.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/ranks.h"
@@ -153,7 +154,12 @@ class PretrainRun {
   }
   std::shared_ptr<const TokenCache> open_corpus(const std::vector<std::string>& paths,
                                                 const fs::path& cache) const;
+  /// Throws OtherRun if the folder holds a run that the config would not continue.
+  void check_same_run() const;
   void describe() const;
+  BatchStream open_stage(std::size_t index) const;
+  /// Throws IoError or std::invalid_argument if the data is not that of the checkpoint.
+  void check_data() const;
   Metrics evaluate();
   TrainOutcome run_stages();
   void write_model();
@@ -167,6 +173,7 @@ class PretrainRun {
   RanksPtr ranks_;
   std::optional<RunLock> lock_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  VocabularyFiles files_;
   std::shared_ptr<const TokenCache> corpus_;
   std::shared_ptr<const TokenCache> validation_;
   Model model_;
@@ -186,15 +193,25 @@ PretrainRun::PretrainRun(const RunConfig& config, fs::path folder, const RunEven
   tokenizer_ = open_run_tokenizer(config_);
   model_ = open_model_of_run(config_, tokenizer_->vocabulary(), device_);
   ranks_ = join_ranks(environment_, device_);
+  files_ = VocabularyFiles::read(config_.vocab, config_.dict);
   if (first_rank()) {
     lock_.emplace(folder_);
-    write_text(folder_ / "config.json", to_json(config_));
+    check_same_run();
   }
   corpus_ = open_corpus(
       config_.corpus, config_.cache.empty() ? folder_ / "corpus.tokens" : fs::path(config_.cache));
   if (!config_.validation.empty()) {
     validation_ = open_corpus(config_.validation, folder_ / "validation.tokens");
   }
+}
+
+void PretrainRun::check_same_run() const {
+  const fs::path kept = folder_ / "config.json";
+  if (!holds_run(folder_) || !fs::exists(kept)) return;
+  const std::string_view key = other_key(config_, read_run_config(kept));
+  if (key.empty()) return;
+  throw OtherRun(internal::concat(folder_.string(), " holds a run with another value of ", key,
+                                  ": leave it as it is to resume, or choose another folder"));
 }
 
 std::shared_ptr<const TokenCache> PretrainRun::open_corpus(const std::vector<std::string>& paths,
@@ -249,14 +266,31 @@ TrainOutcome PretrainRun::run() {
     if (events_.on_report) events_.on_report(report);
   });
   trainer_->on_stop([this] { return events_.stop && events_.stop(); });
-  trainer_->on_save([this](const fs::path& folder) { copy_run_vocabulary(config_, folder); });
+  trainer_->on_save([this](const fs::path& folder) { files_.write(folder); });
   if (validation_) trainer_->on_evaluation([this] { return evaluate(); }, config_.evaluate_every);
-  if (trainer_->resume()) {
+  const bool resumed = trainer_->resume();
+  if (resumed) check_data();
+  if (first_rank()) write_text(folder_ / "config.json", to_json(config_));
+  if (resumed) {
     say(internal::concat("resuming after step ", trainer_->step(), " of ", config_.steps()));
   }
   const TrainOutcome outcome = run_stages();
   if (outcome.ending == Ending::kDone && first_rank()) write_model();
   return outcome;
+}
+
+BatchStream PretrainRun::open_stage(std::size_t index) const {
+  return {open_stream(corpus_, {.seed = config_.seed}), tokenizer_->vocabulary(),
+          batch_options_of(config_, config_.stages[index], environment_.rank, environment_.size)};
+}
+
+void PretrainRun::check_data() const {
+  std::size_t stage = 0;
+  std::int64_t end = config_.stages.front().steps;
+  while (trainer_->step() >= end && stage + 1 < config_.stages.size()) {
+    end += config_.stages[++stage].steps;
+  }
+  if (trainer_->data_state()) open_stage(stage).restore(*trainer_->data_state());
 }
 
 TrainOutcome PretrainRun::run_stages() {
@@ -268,12 +302,9 @@ TrainOutcome PretrainRun::run_stages() {
     if (trainer_->step() >= end) continue;
     say(internal::concat("stage ", i + 1, " of ", config_.stages.size(), ": rows of ", stage.length,
                          " tokens, ", stage.batch, " a step, until step ", end));
-    const BatchOptions options =
-        batch_options_of(config_, stage, environment_.rank, environment_.size);
-    BatchStream batches(open_stream(corpus_, {.seed = config_.seed}), tokenizer_->vocabulary(),
-                        options);
+    BatchStream batches = open_stage(i);
     length_ = stage.length;
-    trainer_->set_accumulate(stage.batch / (options.rows * environment_.size));
+    trainer_->set_accumulate(stage.batch / (batches.options().rows * environment_.size));
     outcome = trainer_->run(source_of(batches), end);
     if (outcome.ending != Ending::kDone) break;
   }
@@ -283,7 +314,7 @@ TrainOutcome PretrainRun::run_stages() {
 void PretrainRun::write_model() {
   const fs::path target = folder_ / "model";
   save_model(target, *model_);
-  copy_run_vocabulary(config_, target);
+  files_.write(target);
   say("the model is in " + target.string());
 }
 

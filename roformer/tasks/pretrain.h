@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "roformer/train/run_config.h"
@@ -35,11 +36,18 @@ struct RunEvents {
   std::function<bool()> stop{};
 };
 
+/// The config of a folder's run and the one given would not make the same run.
+class OtherRun : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
 /// Whether a folder holds a run that may be resumed.
 bool holds_run(const std::filesystem::path& folder);
 
 /// Starts a run, or resumes it from the folder's last checkpoint. Ranks are those of the
-/// environment. Throws IoError, std::invalid_argument, NotFinite.
+/// environment. Nothing of the folder changes before the config, the checkpoint and the data are
+/// checked. Throws IoError, std::invalid_argument, OtherRun, NotFinite.
 TrainOutcome pretrain(const RunConfig& config, const std::filesystem::path& folder,
                       const RunEvents& events = {});
 

@@ -3,7 +3,6 @@
 
 #include "roformer/tasks/tune_config.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -96,16 +95,7 @@ TuneConfig with_absolute_paths(TuneConfig config) {
 std::string other_key(const TuneConfig& config, const TuneConfig& kept) {
   TuneConfig a = config;
   TuneConfig b = kept;
-  const std::vector<BoundKey> now = keys_of(a);
-  const std::vector<BoundKey> then = keys_of(b);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (std::ranges::find(kFree, now[i].info.name) != kFree.end()) continue;
-    const bool same =
-        std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(then[i].value); },
-                   now[i].value);
-    if (!same) return std::string(now[i].info.name);
-  }
-  return {};
+  return std::string(roformer::other_key(keys_of(a), keys_of(b), kFree));
 }
 
 std::string to_json(const TuneConfig& config) {

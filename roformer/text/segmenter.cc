@@ -7,15 +7,20 @@
 #include <cmath>
 #include <limits>
 
+#include "io/file_reader.h"
 #include "roformer/text/hash.h"
 #include "roformer/text/lines.h"
 #include "roformer/text/unicode.h"
-#include "rotary/io.h"
+#include "rotary/error.h"
 
 namespace rotary::roformer {
 namespace {
 
+constexpr std::size_t kMaxMebibytes = 256;
+
 constexpr double kNoWord = -std::numeric_limits<double>::infinity();
+/// The time to segment a text is bounded by its length times that of the longest word.
+constexpr std::size_t kMaxWordLength = 256;
 
 bool is_letter_or_digit(char32_t c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -37,8 +42,7 @@ struct BestSuffix {
 }  // namespace
 
 Segmenter Segmenter::load(const std::filesystem::path& dictionary) {
-  const MappedFile file(dictionary);
-  return parse(file.bytes(), dictionary.string());
+  return parse(internal::read_small_file(dictionary, kMaxMebibytes), dictionary.string());
 }
 
 Segmenter Segmenter::parse(std::string_view dictionary, const std::string& source) {
@@ -53,7 +57,13 @@ Segmenter Segmenter::parse(std::string_view dictionary, const std::string& sourc
     if (space != std::string_view::npos) {
       const auto [rest, error] = std::from_chars(line.data() + space + 1, end, count);
       if (error == std::errc() && space > 0 && (rest == end || *rest == ' ')) {
-        const std::uint32_t node = made.trie_.insert(to_code_points(line.substr(0, space)));
+        const std::u32string word = to_code_points(line.substr(0, space));
+        if (word.size() > kMaxWordLength) {
+          fail_at_line(source, number,
+                       "a word of " + std::to_string(word.size()) + " characters; at most " +
+                           std::to_string(kMaxWordLength) + " are allowed");
+        }
+        const std::uint32_t node = made.trie_.insert(word);
         frequency.resize(made.trie_.num_nodes());
         made.num_words_ += frequency[node] == 0 && count > 0 ? 1 : 0;
         frequency[node] = count;

@@ -9,14 +9,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "io/file_reader.h"
 #include "io/pending_file.h"
 #include "roformer/text/hash.h"
 #include "roformer/text/lines.h"
 #include "roformer/text/unicode.h"
-#include "rotary/io.h"
+#include "rotary/error.h"
 
 namespace rotary::roformer {
 namespace {
+
+constexpr std::size_t kMaxMebibytes = 256;
 
 constexpr std::array<std::string_view, 5> kSpecialTokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]",
                                                          "[MASK]"};
@@ -35,8 +38,7 @@ bool is_utf8(std::string_view text) noexcept {
 std::span<const std::string_view> special_tokens() noexcept { return kSpecialTokens; }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  return parse(file.bytes(), path.string());
+  return parse(internal::read_small_file(path, kMaxMebibytes), path.string());
 }
 
 Vocabulary Vocabulary::parse(std::string_view lines, const std::string& source) {

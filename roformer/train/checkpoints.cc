@@ -6,22 +6,27 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/folder.h"
 #include "roformer/data/batch_stream.h"
+#include "roformer/text/hash.h"
 #include "rotary/error.h"
+#include "rotary/io.h"
+#include "support/message.h"
+#include "support/quote.h"
 
 namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::Json;
 
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
@@ -43,33 +48,58 @@ std::int64_t step_of_checkpoint(const fs::path& checkpoint) {
   return std::stoll(checkpoint.filename().string().substr(kStep.size()));
 }
 
-std::string to_text(const TrainState& state) {
-  nlohmann::ordered_json json;
-  json["format"] = 1;
+constexpr std::string_view kStateFile = "trainer.json";
+constexpr std::int64_t kFormat = 2;
+
+std::string checksum_of(const fs::path& file) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(hash_bytes(MappedFile(file).bytes())));
+  return text;
+}
+
+/// Of every file of a checkpoint but the state, which holds them.
+Json checksums_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename() != kStateFile) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  Json checksums = Json::object();
+  for (const fs::path& file : files) checksums[file.filename().string()] = checksum_of(file);
+  return checksums;
+}
+
+void check_files(const fs::path& folder, const Json& checksums) {
+  for (const auto& [name, checksum] : checksums.members()) {
+    if (fs::path(name).filename() != name || name == "." || name == "..") {
+      internal::reject("files must be names of this folder, got ", internal::quote(name));
+    }
+    if (checksum != checksum_of(folder / name)) {
+      throw IoError((folder / name).string(), IoError::kNoOffset,
+                    "is damaged: its checksum is not the one in trainer.json");
+    }
+  }
+}
+
+std::string to_text(const TrainState& state, const fs::path& folder) {
+  Json json;
+  json["format"] = kFormat;
   json["step"] = state.step;
   json["tokens"] = state.tokens;
   json["seconds"] = state.seconds;
-  if (state.data) json["data"] = nlohmann::ordered_json::parse(to_json(*state.data));
-  return json.dump(2) + "\n";
+  if (state.data) json["data"] = to_json(*state.data);
+  json["files"] = checksums_of(folder);
+  return json.dump_lines();
 }
 
-TrainState read_state(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(path.string(), IoError::kNoOffset, "cannot be read");
-  try {
-    const nlohmann::json json = nlohmann::json::parse(text);
-    if (json.at("format") != 1) {
-      throw IoError(path.string(), IoError::kNoOffset, "written by another version");
-    }
-    TrainState state{
-        .step = json.at("step"), .tokens = json.at("tokens"), .seconds = json.at("seconds")};
-    if (json.contains("data")) state.data = stream_state_from_json(json.at("data").dump());
-    return state;
-  } catch (const nlohmann::json::exception& error) {
-    throw IoError(path.string(), IoError::kNoOffset, error.what());
-  } catch (const std::invalid_argument& error) {
-    throw IoError(path.string(), IoError::kNoOffset, error.what());
+void check_state(const TrainState& state, const fs::path& checkpoint) {
+  if (state.step != step_of_checkpoint(checkpoint)) {
+    internal::reject("step must be that of the folder, got ", state.step);
+  }
+  if (state.tokens < 0) internal::reject("tokens must be at least 0, got ", state.tokens);
+  if (!(state.seconds >= 0.0 && std::isfinite(state.seconds))) {
+    internal::reject("seconds must be at least 0, got ", state.seconds);
   }
 }
 
@@ -81,13 +111,6 @@ TensorMap moments_by_name(const ParameterStore& parameters, const Moments& momen
   }
   tensors.emplace("steps", moments.steps);
   return tensors;
-}
-
-void write_files(const fs::path& folder, const ModelImpl& model, const ParameterStore& parameters,
-                 const Moments& moments, const TrainState& state) {
-  save_model(folder, model);
-  write_tensors(folder / "optimizer.safetensors", moments_by_name(parameters, moments));
-  write_text(folder / "trainer.json", to_text(state));
 }
 
 void remove_old(const fs::path& run, std::int64_t keep) {
@@ -147,8 +170,10 @@ fs::path CheckpointWriter::write(const ModelImpl& model, const ParameterStore& p
     fs::create_directories(folder);
     remove_unfinished(folder);
     fs::create_directory(beside);
-    write_files(beside, model, parameters, moments, state);
+    save_model(beside, model);
+    write_tensors(beside / "optimizer.safetensors", moments_by_name(parameters, moments));
     if (add_files) add_files(beside);
+    write_text(beside / kStateFile, to_text(state, beside));
     sync_folder(beside);
     remove_folder(target);
     fs::rename(beside, target);
@@ -164,26 +189,43 @@ fs::path CheckpointWriter::write(const ModelImpl& model, const ParameterStore& p
   return target;
 }
 
+TrainState read_train_state(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kStateFile;
+  const Json json = internal::read_json_file(path);
+  try {
+    if (json.at("format") != kFormat) {
+      throw IoError(path.string(), IoError::kNoOffset, "written by another version");
+    }
+    TrainState state{.step = json.at("step").as_int64(),
+                     .tokens = json.at("tokens").as_int64(),
+                     .seconds = json.at("seconds").as_double()};
+    if (const Json* data = json.find("data")) state.data = stream_state_from_json(*data);
+    check_state(state, checkpoint);
+    check_files(checkpoint, json.at("files"));
+    return state;
+  } catch (const std::invalid_argument& error) {
+    throw IoError(path.string(), IoError::kNoOffset, error.what());
+  }
+}
+
 TrainState read_checkpoint(const fs::path& checkpoint, ModelImpl& model,
                            const ParameterStore& parameters, const Moments& moments) {
   const at::NoGradGuard no_grad;
-  const TrainState state = read_state(checkpoint / "trainer.json");
+  const TrainState state = read_train_state(checkpoint);
   const CheckpointFiles files = find_checkpoint(checkpoint);
   const LoadReport report =
       load_weights(model, read_weights(files.weights), files.weights.string());
   if (!report.missing.empty()) {
-    throw IoError(files.weights.string(), IoError::kNoOffset,
-                  "belongs to another model: it has no " + report.missing.front());
+    internal::reject(files.weights.string(), " belongs to another model: it has no ",
+                     report.missing.front());
   }
   const fs::path path = checkpoint / "optimizer.safetensors";
   const TensorMap saved = read_tensors(path);
   for (const auto& [name, tensor] : moments_by_name(parameters, moments)) {
     const auto at = saved.find(name);
     if (at == saved.end() || at->second.sizes() != tensor.sizes()) {
-      throw IoError(path.string(), IoError::kNoOffset,
-                    (at == saved.end() ? "belongs to another model: it has no "
-                                       : "belongs to another model: another shape of ") +
-                        name);
+      internal::reject(path.string(), " belongs to another model: ",
+                       at == saved.end() ? "it has no " : "another shape of ", name);
     }
     tensor.copy_(at->second);
   }

@@ -6,7 +6,7 @@
 //   run/checkpoints/step-00001000/config.json, model.safetensors    the model
 //                                 optimizer.safetensors             first.NAME, second.NAME, steps
 //                                 trainer.json                      step, tokens, position in the
-//                                 data
+//                                                                   data, checksums of the files
 //
 // A folder has such a name only when it is complete and on the disk.
 #pragma once
@@ -64,8 +64,10 @@ struct CheckpointWriter {
                               const Moments& moments, const TrainState& state) const;
 };
 
+/// The state alone. Throws IoError if it or another file of the checkpoint is damaged.
+TrainState read_train_state(const std::filesystem::path& checkpoint);
 /// Reads into the model and the moments, which must have the size of the store. Throws IoError for
-/// a checkpoint that is damaged or of another model.
+/// a damaged checkpoint, std::invalid_argument for one of another model.
 TrainState read_checkpoint(const std::filesystem::path& checkpoint, ModelImpl& model,
                            const ParameterStore& parameters, const Moments& moments);
 

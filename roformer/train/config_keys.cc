@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "io/json_file.h"
+#include "json/json.h"
 #include "rotary/error.h"
 #include "support/message.h"
 #include "support/nearest.h"
@@ -19,14 +18,14 @@
 namespace rotary::roformer {
 namespace {
 
-using RunJson = nlohmann::ordered_json;
+using internal::Json;
 using Strings = std::vector<std::string>;
 using Stages = std::vector<Stage>;
 using Key = BoundKey;
 using Keys = std::span<const BoundKey>;
 
-[[noreturn]] void refuse(const Key& key, std::string_view rule, const RunJson& got) {
-  internal::reject(key.info.name, " must be ", rule, ", got ", got.dump());
+[[noreturn]] void refuse(const Key& key, std::string_view rule, const Json& got) {
+  internal::reject(key.info.name, " must be ", rule, ", got ", got.excerpt());
 }
 
 const Key& find_key(Keys keys, std::string_view name) {
@@ -41,7 +40,7 @@ const Key& find_key(Keys keys, std::string_view name) {
 
 // ---- One function per type: from JSON, and to it ------------------------------------------------
 
-void check_range(const Key& key, double value, const RunJson& json) {
+void check_range(const Key& key, double value, const Json& json) {
   if (value >= key.rule.min && value <= key.rule.max) return;
   const std::string rule = std::isinf(key.rule.max)
                                ? internal::concat("at least ", key.rule.min)
@@ -49,14 +48,14 @@ void check_range(const Key& key, double value, const RunJson& json) {
   refuse(key, rule, json);
 }
 
-void take(const Key& key, const RunJson& json, std::string& out) {
+void take(const Key& key, const Json& json, std::string& out) {
   // A model may be a JSON object.
   if (key.info.name == "model" && json.is_object()) {
     out = json.dump();
     return;
   }
   if (!json.is_string()) refuse(key, "a text", json);
-  out = json.get<std::string>();
+  out = json.as_string();
   if (key.rule.words.empty()) return;
   for (std::string_view words = key.rule.words; !words.empty();) {
     const std::size_t end = std::min(words.find('|'), words.size());
@@ -65,36 +64,36 @@ void take(const Key& key, const RunJson& json, std::string& out) {
   }
   refuse(key, internal::concat("one of ", key.rule.words), json);
 }
-void take(const Key& key, const RunJson& json, Strings& out) {
+void take(const Key& key, const Json& json, Strings& out) {
   out.clear();
-  for (const RunJson& item : json.is_array() ? json : RunJson::array({json})) {
+  for (const Json& item : json.is_array() ? json.elements() : Json::Array{json}) {
     if (!item.is_string()) refuse(key, "a path or a list of paths", json);
-    out.push_back(item.get<std::string>());
+    out.push_back(item.as_string());
   }
 }
-void take(const Key& key, const RunJson& json, std::int64_t& out) {
-  if (!json.is_number_integer()) refuse(key, "a whole number", json);
-  check_range(key, json.get<double>(), json);
-  out = json.get<std::int64_t>();
+void take(const Key& key, const Json& json, std::int64_t& out) {
+  if (!json.is_int64()) refuse(key, "a whole number", json);
+  check_range(key, json.as_double(), json);
+  out = json.as_int64();
 }
-void take(const Key& key, const RunJson& json, std::uint64_t& out) {
-  if (!json.is_number_unsigned()) refuse(key, "a whole number that is not negative", json);
-  out = json.get<std::uint64_t>();
+void take(const Key& key, const Json& json, std::uint64_t& out) {
+  if (!json.is_uint64()) refuse(key, "a whole number that is not negative", json);
+  out = json.as_uint64();
 }
-void take(const Key& key, const RunJson& json, double& out) {
+void take(const Key& key, const Json& json, double& out) {
   if (!json.is_number()) refuse(key, "a number", json);
-  check_range(key, json.get<double>(), json);
-  out = json.get<double>();
+  check_range(key, json.as_double(), json);
+  out = json.as_double();
 }
-void take(const Key& key, const RunJson& json, bool& out) {
+void take(const Key& key, const Json& json, bool& out) {
   if (!json.is_boolean()) refuse(key, "true or false", json);
-  out = json.get<bool>();
+  out = json.as_bool();
 }
 
 constexpr std::string_view kStageRule =
     "\"LENGTHxROWSxSTEPS, ...\" or [{\"length\": N, \"batch\": N, \"steps\": N}, ...]";
 
-Stage stage_from_text(const Key& key, std::string_view text, const RunJson& json) {
+Stage stage_from_text(const Key& key, std::string_view text, const Json& json) {
   std::array<std::int64_t*, 3> parts{};
   Stage stage;
   parts = {&stage.length, &stage.batch, &stage.steps};
@@ -110,23 +109,23 @@ Stage stage_from_text(const Key& key, std::string_view text, const RunJson& json
   return stage;
 }
 
-Stage stage_from_json(const Key& key, const RunJson& item, const RunJson& json) {
-  if (item.is_string()) return stage_from_text(key, item.get<std::string>(), json);
+Stage stage_from_json(const Key& key, const Json& item, const Json& json) {
+  if (item.is_string()) return stage_from_text(key, item.as_string(), json);
   if (!item.is_object()) refuse(key, kStageRule, json);
   Stage stage;
-  for (const auto& [name, value] : item.items()) {
+  for (const auto& [name, value] : item.members()) {
     std::int64_t* part = name == "length"  ? &stage.length
                          : name == "batch" ? &stage.batch
                          : name == "steps" ? &stage.steps
                                            : nullptr;
-    if (part == nullptr || !value.is_number_integer()) refuse(key, kStageRule, json);
-    *part = value.get<std::int64_t>();
+    if (part == nullptr || !value.is_int64()) refuse(key, kStageRule, json);
+    *part = value.as_int64();
   }
   return stage;
 }
 
-RunJson split_list(std::string_view text) {
-  RunJson items = RunJson::array();
+Json split_list(std::string_view text) {
+  Json items = Json::array();
   while (true) {
     const std::size_t comma = text.find(',');
     std::string item(text.substr(0, comma));
@@ -137,11 +136,11 @@ RunJson split_list(std::string_view text) {
   }
 }
 
-void take(const Key& key, const RunJson& json, Stages& out) {
-  const RunJson items = json.is_string() ? split_list(json.get<std::string>()) : json;
+void take(const Key& key, const Json& json, Stages& out) {
+  const Json items = json.is_string() ? split_list(json.as_string()) : json;
   if (!items.is_array() || items.empty()) refuse(key, kStageRule, json);
   out.clear();
-  for (const RunJson& item : items) {
+  for (const Json& item : items.elements()) {
     const Stage stage = stage_from_json(key, item, json);
     if (stage.length < 3 || stage.batch < 1 || stage.steps < 1) {
       refuse(key, "of lengths from 3 on, and positive rows and steps", json);
@@ -150,27 +149,27 @@ void take(const Key& key, const RunJson& json, Stages& out) {
   }
 }
 
-void set(const Key& key, const RunJson& json) {
+void set(const Key& key, const Json& json) {
   std::visit([&](auto* value) { take(key, json, *value); }, key.value);
 }
 
-RunJson give(const std::string& value) {
-  return value.starts_with('{') ? RunJson::parse(value) : RunJson(value);
+Json give(const std::string& value) {
+  return value.starts_with('{') ? internal::parse_json(value, "model") : Json(value);
 }
-RunJson give(const Stages& stages) {
-  RunJson json = RunJson::array();
+Json give(const Stages& stages) {
+  Json json = Json::array();
   for (const Stage& stage : stages) {
     json.push_back({{"length", stage.length}, {"batch", stage.batch}, {"steps", stage.steps}});
   }
   return json;
 }
 template <typename T>
-RunJson give(const T& value) {
+Json give(const T& value) {
   return value;
 }
 
 /// A flag's text as JSON of the type of its key.
-RunJson json_of(const Key& key, std::string_view text) {
+Json json_of(const Key& key, std::string_view text) {
   const bool is_text =
       std::holds_alternative<std::string*>(key.value) || std::holds_alternative<Stages*>(key.value);
   if (std::holds_alternative<bool*>(key.value)) {
@@ -179,22 +178,17 @@ RunJson json_of(const Key& key, std::string_view text) {
     internal::reject(key.info.name, " must be on or off, got ", internal::quote(text));
   }
   if (is_text && !text.starts_with('{')) return std::string(text);
-  const RunJson json = RunJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_discarded() ? RunJson(std::string(text)) : json;
+  const Json json = internal::try_parse_json(text);
+  return json.is_null() ? Json(text) : json;
 }
 
 }  // namespace
 
 void read_config_file(Keys keys, const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(path.string(), IoError::kNoOffset, "cannot be read");
+  const Json json = internal::read_json_file(path);
   try {
-    const RunJson json = RunJson::parse(text);
     if (!json.is_object()) internal::reject("must be a JSON object");
-    for (const auto& [name, value] : json.items()) set(find_key(keys, name), value);
-  } catch (const nlohmann::json::exception& error) {
-    throw IoError(path.string(), IoError::kNoOffset, error.what());
+    for (const auto& [name, value] : json.members()) set(find_key(keys, name), value);
   } catch (const std::invalid_argument& error) {
     throw IoError(path.string(), IoError::kNoOffset, error.what());
   }
@@ -212,21 +206,31 @@ void set_from_text(Keys keys, std::string_view name, std::span<const std::string
 std::string to_text(const Key& key) {
   return std::visit(
       [](const auto* value) {
-        const RunJson json = give(*value);
-        if (json.is_boolean()) return std::string(json.get<bool>() ? "on" : "off");
-        if (json.is_string()) return json.get<std::string>();
+        const Json json = give(*value);
+        if (json.is_boolean()) return std::string(json.as_bool() ? "on" : "off");
+        if (json.is_string()) return json.as_string();
         return json.empty() ? std::string() : json.dump();
       },
       key.value);
 }
 
+std::string_view other_key(Keys a, Keys b, std::span<const std::string_view> free) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::ranges::find(free, a[i].info.name) != free.end()) continue;
+    const bool same = std::visit(
+        [&](auto* value) { return *value == *std::get<decltype(value)>(b[i].value); }, a[i].value);
+    if (!same) return a[i].info.name;
+  }
+  return {};
+}
+
 std::string to_json(Keys keys) {
-  RunJson json;
+  Json json;
   for (const Key& key : keys) {
     std::visit([&](const auto* value) { json[std::string(key.info.name)] = give(*value); },
                key.value);
   }
-  return json.dump(2) + "\n";
+  return json.dump_lines();
 }
 
 }  // namespace rotary::roformer

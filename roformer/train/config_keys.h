@@ -64,6 +64,9 @@ void set_from_text(std::span<const BoundKey> keys, std::string_view name,
                    std::span<const std::string> values);
 /// The value in the form of a flag; empty if it is.
 std::string to_text(const BoundKey& key);
+/// The first key whose values differ, but for the `free` ones; empty if there is none.
+std::string_view other_key(std::span<const BoundKey> a, std::span<const BoundKey> b,
+                           std::span<const std::string_view> free);
 /// Every key in its order.
 std::string to_json(std::span<const BoundKey> keys);
 

@@ -4,8 +4,6 @@
 #include "roformer/train/interrupt.h"
 
 #include <atomic>
-#include <csignal>
-#include <initializer_list>
 
 namespace rotary::roformer {
 namespace {
@@ -23,16 +21,22 @@ void handle(int signal) {
 
 InterruptGuard::InterruptGuard() {
   g_requested = false;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction action {};
-    action.sa_handler = handle;
+    action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : handle;
     action.sa_flags = SA_RESTART;
-    ::sigaction(signal, &action, nullptr);
+    ::sigaction(kSignals[i], &action, &before_[i]);
+    // nohup: the run goes on without its terminal.
+    if (kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) {
+      ::sigaction(SIGHUP, &before_[i], nullptr);
+    }
   }
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
 }
 
 bool InterruptGuard::requested() noexcept { return g_requested; }

@@ -4,9 +4,9 @@
 #include "roformer/train/metrics.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "json/json.h"
 #include "roformer/checkpoint/tensor_files.h"
 #include "roformer/train/append.h"
 
@@ -24,8 +24,9 @@ Scalars scalars_of(const StepReport& report) {
 
 /// The step of a line; -1 for a truncated one.
 std::int64_t step_of_line(const std::string& line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json.value("step", std::int64_t{-1}) : -1;
+  const internal::Json json = internal::try_parse_json(line);
+  const internal::Json* step = json.find("step");
+  return step != nullptr && step->is_int64() ? step->as_int64() : -1;
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ void MetricsLog::open(std::int64_t first_step) {
 
 void MetricsLog::write(const StepReport& report) {
   open(report.step);
-  nlohmann::ordered_json line;
+  internal::Json line;
   line["step"] = report.step;
   Scalars scalars = scalars_of(report);
   for (const auto& [name, value] : scalars) line[name] = value;
@@ -61,7 +62,7 @@ void MetricsLog::write(const StepReport& report) {
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   open(step);
-  nlohmann::ordered_json line;
+  internal::Json line;
   line["step"] = step;
   Scalars scalars;
   for (const auto& [name, value] : metrics) {

@@ -3,9 +3,33 @@
 
 #include "roformer/train/run_config.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "support/message.h"
 
 namespace rotary::roformer {
+namespace {
+
+/// Keys that may change when a run is resumed.
+constexpr std::array<std::string_view, 12> kFree = {
+    "cache", "validation",   "device",          "checkpointing",  "shard_optimizer", "threads",
+    "keep",  "report_every", "gradients_every", "evaluate_every", "save_every",      "micro_batch"};
+
+/// Whether `stages` begin with `kept`, whose last one may be longer.
+bool are_extended(const std::vector<Stage>& stages, const std::vector<Stage>& kept) {
+  if (kept.empty() || stages.size() < kept.size()) return false;
+  const std::size_t last = kept.size() - 1;
+  if (!std::equal(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(last), stages.begin())) {
+    return false;
+  }
+  const Stage& end = kept[last];
+  return stages[last].length == end.length && stages[last].batch == end.batch &&
+         stages[last].steps >= end.steps;
+}
+
+}  // namespace
 
 std::vector<BoundKey> keys_of(RunConfig& config) {
   return {
@@ -94,6 +118,13 @@ void check_run_config(const RunConfig& config, std::int64_t num_ranks) {
                        config.micro_batch > 0 ? std::to_string(config.micro_batch) : "");
     }
   }
+}
+
+std::string_view other_key(const RunConfig& config, const RunConfig& kept) {
+  RunConfig a = config;
+  RunConfig b = kept;
+  if (a.schedule == "constant" && are_extended(a.stages, b.stages)) a.stages = b.stages;
+  return other_key(keys_of(a), keys_of(b), kFree);
 }
 
 std::string to_json(const RunConfig& config) {

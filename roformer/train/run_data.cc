@@ -7,12 +7,12 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "io/pending_file.h"
+#include "json/json.h"
 #include "rotary/error.h"
 #include "support/message.h"
 
@@ -20,15 +20,18 @@ namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::Json;
 
 bool is_token_cache(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;  // a pipe would be waited for
   constexpr std::string_view kFirstBytes = "rotarytk";
   std::array<char, kFirstBytes.size()> first{};
   std::ifstream(path, std::ios::binary).read(first.data(), first.size());
   return std::string_view(first.data(), first.size()) == kFirstBytes;
 }
 
-/// Not by a recursive iterator: see checkpoint/folder.h.
+/// Not by a recursive iterator: see checkpoint/folder.h. Links to folders are not followed: they may
+/// form a circle.
 void add_texts_of_folder(const fs::path& folder, std::vector<fs::path>& files) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
@@ -36,8 +39,8 @@ void add_texts_of_folder(const fs::path& folder, std::vector<fs::path>& files) {
   for (const fs::path& entry : entries) {
     const fs::path extension = entry.extension();
     if (fs::is_directory(entry)) {
-      add_texts_of_folder(entry, files);
-    } else if (extension == ".txt" || extension == ".jsonl") {
+      if (!fs::is_symlink(entry)) add_texts_of_folder(entry, files);
+    } else if (fs::is_regular_file(entry) && (extension == ".txt" || extension == ".jsonl")) {
       files.push_back(entry);
     }
   }
@@ -49,6 +52,8 @@ std::vector<fs::path> find_texts(const std::vector<std::string>& paths) {
     const std::size_t before = files.size();
     if (fs::is_directory(path)) {
       add_texts_of_folder(path, files);
+    } else if (fs::exists(path) && !fs::is_regular_file(path)) {
+      throw IoError(path, IoError::kNoOffset, "is not a regular file");
     } else {
       files.emplace_back(path);
     }
@@ -79,15 +84,15 @@ TokenizerKind tokenizer_kind_of(const RunConfig& config) {
 
 /// Everything that a cache of these texts depends on.
 std::string description_of(const CorpusFiles& corpus, const Tokenizer& tokenizer) {
-  nlohmann::ordered_json json;
+  Json json;
   const std::vector<fs::path> files = find_texts(corpus.paths);
   for (const fs::path& file : files) {
     std::error_code missing;
     const auto size = fs::file_size(file, missing);
     const auto time = fs::last_write_time(file, missing).time_since_epoch().count();
-    if (!missing) json["files"].push_back({file.string(), size, time});
+    if (!missing) json["files"].push_back(Json::Array{file.string(), size, time});
   }
-  json["format"] = document_format_of(corpus.config, files);
+  json["format"] = static_cast<int>(document_format_of(corpus.config, files));
   json["field"] = corpus.config.field;
   json["tokenizer"] = tokenizer.fingerprint();
   return json.dump() + "\n";
@@ -112,17 +117,6 @@ std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config) {
     internal::reject("the tokenizer roformer needs jieba's dictionary: name it with dict");
   }
   return load_tokenizer(options);
-}
-
-void copy_run_vocabulary(const RunConfig& config, const fs::path& folder) {
-  constexpr auto kReplace = fs::copy_options::overwrite_existing;
-  try {
-    if (!config.vocab.empty()) fs::copy_file(config.vocab, folder / "vocab.txt", kReplace);
-    if (!config.dict.empty()) fs::copy_file(config.dict, folder / "dict.txt", kReplace);
-  } catch (const fs::filesystem_error& error) {
-    throw IoError(error.path1().string(), IoError::kNoOffset,
-                  "cannot be copied to " + folder.string() + ": " + error.code().message());
-  }
 }
 
 bool CorpusFiles::needs_tokenizing(const Tokenizer& tokenizer) const {

@@ -19,8 +19,6 @@ namespace rotary::roformer {
 
 /// Throws std::invalid_argument if a file that it needs is not named, IoError for a bad file.
 std::shared_ptr<const Tokenizer> open_run_tokenizer(const RunConfig& config);
-/// As vocab.txt and dict.txt, next to a model that uses them. Throws IoError.
-void copy_run_vocabulary(const RunConfig& config, const std::filesystem::path& folder);
 
 /// A corpus or validation set: a token cache, or texts that are tokenised into `cache`. CACHE.json
 /// beside it records its sources.

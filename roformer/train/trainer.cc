@@ -123,6 +123,7 @@ struct Trainer::Impl {
   at::Device device;
   TrainState state;
   std::unique_ptr<MetricsLog> log;
+  bool log_is_open = false;
   fs::path checkpoint;
   bool stopping = false;
 
@@ -175,10 +176,7 @@ bool Trainer::resume() {
   Impl& my = *impl_;
   if (my.options.folder.empty()) return false;
   const fs::path found = last_checkpoint(my.options.folder);
-  if (found.empty()) {
-    if (my.log) my.log->go_back_to(0);
-    return false;
-  }
+  if (found.empty()) return false;
   const at::NoGradGuard no_grad;
   AdamW& optimizer = my.train_step.optimizer();
   const at::Tensor& values = my.train_step.parameters().values();
@@ -190,7 +188,6 @@ bool Trainer::resume() {
   optimizer.first_moment().copy_(moments.first.narrow(0, optimizer.begin(), size));
   optimizer.second_moment().copy_(moments.second.narrow(0, optimizer.begin(), size));
   my.checkpoint = found;
-  if (my.log) my.log->go_back_to(my.state.step);
   return true;
 }
 
@@ -198,6 +195,9 @@ TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
   Impl& my = *impl_;
   if (until == 0) until = my.options.steps;
   if (my.state.data && source.restore) source.restore(*my.state.data);
+  // Lines of steps after the checkpoint are written again.
+  if (my.log && !my.log_is_open) my.log->go_back_to(my.state.step);
+  my.log_is_open = true;
   Prefetch<Batch> batches(source.next, kBatchesAhead);
   my.began = my.reported = Clock::now();
   my.seconds_before = my.state.seconds;

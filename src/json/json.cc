@@ -66,6 +66,11 @@ void Json::fail(std::string_view wanted) const {
   reject("JSON: expected ", wanted, ", got ", type_name());
 }
 
+bool Json::is_uint64() const noexcept {
+  const auto* value = std::get_if<std::int64_t>(&value_);
+  return value != nullptr ? *value >= 0 : holds<std::uint64_t>();
+}
+
 bool Json::as_bool() const {
   const bool* value = std::get_if<bool>(&value_);
   return value != nullptr ? *value : (fail("a boolean"), false);
@@ -136,6 +141,24 @@ void Json::push_back(Json element) {
   if (is_null()) value_ = Array();
   if (!is_array()) fail("an array");
   std::get<Array>(value_).push_back(std::move(element));
+}
+
+Json Json::take(std::string_view key) {
+  const Json* found = find(key);
+  if (found == nullptr) return nullptr;
+  auto& members = std::get<Object>(value_);
+  const auto at = std::find_if(members.begin(), members.end(),
+                               [found](const Member& member) { return &member.value == found; });
+  Json value = std::move(at->value);
+  members.erase(at);
+  return value;
+}
+
+void Json::sort() {
+  auto* members = std::get_if<Object>(&value_);
+  if (members == nullptr) fail("an object");
+  std::sort(members->begin(), members->end(),
+            [](const Member& a, const Member& b) { return a.key < b.key; });
 }
 
 void Json::update(const Json& object) {

@@ -59,6 +59,8 @@ class Json {
   bool is_boolean() const noexcept { return holds<bool>(); }
   bool is_integer() const noexcept { return holds<std::int64_t>() || holds<std::uint64_t>(); }
   bool is_int64() const noexcept { return holds<std::int64_t>(); }
+  /// An integer from 0 to 2^64 - 1.
+  bool is_uint64() const noexcept;
   bool is_number() const noexcept { return is_integer() || holds<double>(); }
   bool is_string() const noexcept { return holds<std::string>(); }
   bool is_array() const noexcept { return holds<Array>(); }
@@ -90,6 +92,10 @@ class Json {
   Json& operator[](std::string_view key);
   /// Appends to an array. A null value becomes an array.
   void push_back(Json element);
+  /// Removes a key and returns its value; null if there is none.
+  Json take(std::string_view key);
+  /// Sorts the members of this object by key.
+  void sort();
   /// Sets every member of another object.
   void update(const Json& object);
 
@@ -98,7 +104,11 @@ class Json {
 
   /// In one line. Numbers round-trip; invalid UTF-8 is replaced.
   std::string dump() const;
-  /// The same; none if a string is not valid UTF-8.
+  /// The same, a line for each value, indented by 2 for each level, and a line feed at the end.
+  std::string dump_lines() const;
+  /// For messages: in ASCII, control characters escaped, truncated to 80 bytes.
+  std::string excerpt() const;
+  /// As dump(); none if a string is not valid UTF-8.
   std::optional<std::string> dump_strict() const;
 
  private:
@@ -125,5 +135,7 @@ struct Json::Member {
 /// last one counts; the members of an object are sorted by key. Throws IoError with the byte offset
 /// for invalid JSON, and for nesting deeper than 64 levels.
 Json parse_json(std::string_view text, const std::string& source);
+/// The same; null for text that parse_json() refuses.
+Json try_parse_json(std::string_view text);
 
 }  // namespace rotary::internal

@@ -142,4 +142,12 @@ Json parse_json(std::string_view text, const std::string& source) {
   return builder.take();
 }
 
+Json try_parse_json(std::string_view text) {
+  try {
+    return parse_json(text, "");
+  } catch (const IoError&) {
+    return nullptr;
+  }
+}
+
 }  // namespace rotary::internal

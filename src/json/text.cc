@@ -115,6 +115,17 @@ std::string Json::dump() const {
   return to_library(*this).dump(-1, ' ', false, Library::error_handler_t::replace);
 }
 
+std::string Json::dump_lines() const {
+  return to_library(*this).dump(2, ' ', false, Library::error_handler_t::replace) + "\n";
+}
+
+std::string Json::excerpt() const {
+  constexpr std::size_t kMaxBytes = 80;
+  std::string text = to_library(*this).dump(-1, ' ', true, Library::error_handler_t::replace);
+  if (text.size() > kMaxBytes) text.replace(kMaxBytes - 3, std::string::npos, "...");
+  return text;
+}
+
 std::optional<std::string> Json::dump_strict() const {
   try {
     return to_library(*this).dump();

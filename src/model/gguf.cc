@@ -4,12 +4,16 @@
 // The rotation of a GGUF file: the keys {architecture}.rope.* and the tensors rope_freqs,
 // rope_factors_long and rope_factors_short, read as llama.cpp reads them.
 
+#include "model/gguf.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "model/gguf_file.h"
 #include "model/lookup.h"
+#include "rotary/error.h"
 #include "rotary/model.h"
 #include "support/message.h"
 #include "support/quote.h"
@@ -101,6 +105,10 @@ class GgufReader {
     }
     const double max_heads = *std::max_element(heads->begin(), heads->end());
     if (!(max_heads >= 1.0)) fail(concat("attention.head_count must be positive, got ", max_heads));
+    constexpr std::int64_t kMaxWidth = std::int64_t{1} << 53;  // a double holds it exactly
+    if (*embedding < 1 || *embedding > kMaxWidth) {
+      fail(concat("embedding_length must be 1 to 2^53, got ", *embedding));
+    }
     return static_cast<std::int64_t>(static_cast<double>(*embedding) / max_heads);
   }
 
@@ -236,14 +244,38 @@ class GgufReader {
   const Architecture* architecture_ = nullptr;
 };
 
+Model model_of(const GgufFile& file) {
+  Model model = GgufReader(file).read();
+  for (const ModelRope& rope : model.ropes) static_cast<void>(rope.make_rope());
+  return model;
+}
+
 }  // namespace
+
+Model read_gguf(const FileReader& file, const std::string& source) {
+  // The length of the header is not known before it is read. Most take less than the first try, and
+  // none so much as the last.
+  constexpr std::uint64_t kFirst = std::uint64_t{8} << 20;
+  constexpr std::uint64_t kLast = std::uint64_t{512} << 20;
+  for (std::uint64_t size = kFirst;; size *= 4) {
+    const bool is_whole = size >= file.size();
+    const std::string bytes = file.read(0, static_cast<std::size_t>(is_whole ? file.size() : size));
+    std::optional<GgufFile> header;
+    try {
+      header.emplace(bytes, source, file.size(),
+                     [&file](std::uint64_t at, std::size_t count) { return file.read(at, count); });
+    } catch (const IoError&) {
+      if (is_whole || size >= kLast) throw;
+      continue;  // perhaps only because the bytes end within the header
+    }
+    return model_of(*header);
+  }
+}
+
 }  // namespace internal
 
 Model Model::from_gguf(std::string_view bytes, const std::string& source) {
-  const internal::GgufFile file(bytes, source);
-  Model model = internal::GgufReader(file).read();
-  for (const ModelRope& rope : model.ropes) static_cast<void>(rope.make_rope());
-  return model;
+  return internal::model_of(internal::GgufFile(bytes, source));
 }
 
 }  // namespace rotary

@@ -246,7 +246,11 @@ class GgufFile::Reader {
 };
 
 GgufFile::GgufFile(std::string_view bytes, std::string source)
-    : bytes_(bytes), source_(std::move(source)) {
+    : GgufFile(bytes, std::move(source), bytes.size(), {}) {}
+
+GgufFile::GgufFile(std::string_view bytes, std::string source, std::uint64_t file_size,
+                   ReadBytes read)
+    : bytes_(bytes), source_(std::move(source)), file_size_(file_size), read_(std::move(read)) {
   Reader reader(*this);
   std::uint64_t tensor_count = 0;
   std::uint64_t key_count = 0;
@@ -362,7 +366,7 @@ std::optional<std::vector<double>> GgufFile::tensor(std::string_view name) const
          what + " must be float32, float16, bfloat16 or float64, got " + "GGML type " +
              std::to_string(info->type));
   }
-  const std::uint64_t left = bytes_.size() - std::min(bytes_.size(), data_offset_);
+  const std::uint64_t left = file_size_ - std::min<std::uint64_t>(file_size_, data_offset_);
   const std::uint64_t max_count = (left - std::min(left, info->offset)) / size;
   std::uint64_t count = 1;
   for (const std::uint64_t dim : info->dims) {
@@ -370,7 +374,7 @@ std::optional<std::vector<double>> GgufFile::tensor(std::string_view name) const
     count = dim != 0 && count > max_count / dim ? max_count + 1 : count * dim;
   }
   if (count > max_count) {
-    fail(source_, bytes_.size(), what + " reaches beyond the end of the file");
+    fail(source_, file_size_, what + " reaches beyond the end of the file");
   }
   if (count > kMaxNumbers) {
     fail(source_, info->info_offset,
@@ -379,7 +383,10 @@ std::optional<std::vector<double>> GgufFile::tensor(std::string_view name) const
   }
   std::vector<double> result(static_cast<std::size_t>(count));
   if (result.empty()) return result;
-  const char* const data = bytes_.data() + data_offset_ + info->offset;
+  const std::uint64_t begin = data_offset_ + info->offset;
+  std::string beyond;
+  if (begin + result.size() * size > bytes_.size()) beyond = read_(begin, result.size() * size);
+  const char* const data = beyond.empty() ? bytes_.data() + begin : beyond.data();
   for (std::size_t i = 0; i < result.size(); ++i) {
     result[i] = tensor_element(load(data + i * size, size, big_endian_), info->type);
   }

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,8 +74,12 @@ struct GgufTensor {
 /// A view: `bytes` must outlive it.
 class GgufFile {
  public:
-  /// Reads header, metadata and tensor infos. The elements of tensors may lie beyond `bytes`.
+  /// Reads header, metadata and tensor infos.
   GgufFile(std::string_view bytes, std::string source);
+  /// The same of a file's first bytes. Tensors that lie beyond them are read by `read(offset,
+  /// size)`, in a file of `file_size` bytes.
+  using ReadBytes = std::function<std::string(std::uint64_t offset, std::size_t size)>;
+  GgufFile(std::string_view bytes, std::string source, std::uint64_t file_size, ReadBytes read);
 
   /// Null if there is no such key.
   const GgufValue* find(std::string_view key) const;
@@ -93,7 +98,7 @@ class GgufFile {
   std::optional<std::vector<double>> numbers(std::string_view key) const;
 
   /// The elements of a float32, float16, bfloat16 or float64 tensor, innermost dimension fastest;
-  /// absent if there is no such tensor. IoError for other types, and where `bytes` ends too early.
+  /// absent if there is no such tensor. IoError for other types, and where the file ends too early.
   std::optional<std::vector<double>> tensor(std::string_view name) const;
 
   /// Sorted.
@@ -112,6 +117,8 @@ class GgufFile {
 
   std::string_view bytes_;
   std::string source_;
+  std::uint64_t file_size_ = 0;
+  ReadBytes read_;
   bool big_endian_ = false;
   std::uint32_t version_ = 0;
   std::size_t data_offset_ = 0;

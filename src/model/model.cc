@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "io/file_reader.h"
 #include "json/json.h"
 #include "model/config.h"
 #include "model/family.h"
-#include "rotary/io.h"
+#include "model/gguf.h"
+#include "rotary/error.h"
 #include "support/message.h"
 #include "support/quote.h"
 
@@ -60,16 +62,19 @@ Model Model::read(const std::filesystem::path& path) {
     if (fs::exists(path / "config.json", error)) return read(path / "config.json");
     return read(only_gguf(path));
   }
-  const MappedFile file(path);
+  const internal::FileReader file(path);
   const std::string source = path.string();
-  if (file.bytes().starts_with("GGUF")) return from_gguf(file.bytes(), source);
+  constexpr std::string_view kGguf = "GGUF";
+  if (file.size() >= kGguf.size() && file.read(0, kGguf.size()) == kGguf) {
+    return internal::read_gguf(file, source);
+  }
   constexpr std::size_t kMaxConfigMebibytes = 16;
-  if (file.bytes().size() > kMaxConfigMebibytes << 20) {
+  if (file.size() > kMaxConfigMebibytes << 20) {
     throw IoError(source, IoError::kNoOffset,
                   internal::concat("longer than the ", kMaxConfigMebibytes,
                                    " MiB of a config.json, and not GGUF"));
   }
-  return from_config(file.bytes(), source);
+  return from_config(file.read(0, static_cast<std::size_t>(file.size())), source);
 }
 
 const ModelRope& Model::rope(std::string_view name) const {

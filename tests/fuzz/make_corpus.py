@@ -10,6 +10,7 @@ Needs numpy, safetensors and gguf. The output depends only on their versions.
 import io
 import json
 import pathlib
+import struct
 import sys
 
 import gguf
@@ -46,8 +47,9 @@ def safetensors_files():
     q = np.arange(6, dtype=np.float32).reshape(2, 3)
     yield "one.safetensors", save({"q": q})
     yield "metadata.safetensors", save({"q": q[:1]}, metadata={"format": "np"})
-    yield "dtypes.safetensors", save(
-        {d: np.arange(2, dtype=d) for d in ["float16", "float64", "int32", "int64", "uint8"]}
+    yield (
+        "dtypes.safetensors",
+        save({d: np.arange(2, dtype=d) for d in ["float16", "float64", "int32", "int64", "uint8"]}),
     )
     yield "empty.safetensors", save({"none": q[:0], "scalar": np.array(1.0)})
     entry = {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}
@@ -135,33 +137,88 @@ def configs():
     yield "dynamic", llama | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}
     yield "yarn", llama | {"rope_scaling": yarn}
     yield "llama3", llama | {"rope_scaling": llama3}
-    yield "longrope", llama | {
-        "model_type": "phi3",
-        "original_max_position_embeddings": 16,
-        "rope_scaling": longrope,
-    }
+    yield (
+        "longrope",
+        llama
+        | {
+            "model_type": "phi3",
+            "original_max_position_embeddings": 16,
+            "rope_scaling": longrope,
+        },
+    )
     yield "parameters", {**llama, "rope_parameters": plain}
-    yield "layer_types", {
-        **llama,
-        "model_type": "gemma3_text",
-        "head_dim": 8,
-        "layer_types": ["sliding_attention", "full_attention"],
-        "rope_parameters": {"sliding_attention": plain, "full_attention": yarn | plain},
-    }
+    yield (
+        "layer_types",
+        {
+            **llama,
+            "model_type": "gemma3_text",
+            "head_dim": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "rope_parameters": {"sliding_attention": plain, "full_attention": yarn | plain},
+        },
+    )
     neox = {"model_type": "gpt_neox", "rotary_pct": 0.25, "rotary_emb_base": 10000}
     yield "partial", llama | neox
     yield "gptj", {"model_type": "gptj", "n_embd": 32, "n_head": 4, "rotary_dim": 4}
-    yield "mrope", {
-        "model_type": "qwen2_vl",
-        "text_config": llama | {"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}},
-        "vision_config": {"embed_dim": 32, "num_heads": 4, "depth": 2},
-    }
-    yield "deepseek", llama | {
-        "model_type": "deepseek_v3",
-        "qk_rope_head_dim": 8,
-        "qk_nope_head_dim": 16,
-        "rope_scaling": yarn | {"type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0},
-    }
+    yield (
+        "mrope",
+        {
+            "model_type": "qwen2_vl",
+            "text_config": llama | {"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}},
+            "vision_config": {"embed_dim": 32, "num_heads": 4, "depth": 2},
+        },
+    )
+    yield (
+        "deepseek",
+        llama
+        | {
+            "model_type": "deepseek_v3",
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 16,
+            "rope_scaling": yarn | {"type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0},
+        },
+    )
+
+
+def example_files():
+    """The first byte is the format, in the order of fuzz_examples.cc."""
+    lines = [
+        "one\ntwo\n\nthree\n",
+        "one\ntwo\n",
+        '{"text": "one"}\n{"text": "\\u00e9", "n": [1, {"a": null}]}\n',
+        "label\ttext_a\n1\tgood\n0\tbad\n",
+        '{"label": 1, "text_a": "good"}\n{"label": "no", "text_a": "bad"}\n',
+        '{"A": "a", "B": "b", "C": "c", "label": "C"}\n',
+        "-DOCSTART- O\n\nAnn B-PER\nran O\n\nBo\tx B-PER\n",
+        '{"tokens": ["Ann", "ran"], "labels": ["B-PER", "O"]}\n',
+        '{"question": "who", "context": "Ann ran", "answer": ["Ann"], "answer_start": [0]}\n'
+        '{"question": "when", "context": "Ann ran", "answer": ""}\n',
+    ]
+    for format, text in enumerate(lines):
+        yield f"format_{format}", bytes([format]) + text.encode()
+
+
+def token_cache():
+    """Two documents of 2 and 3 tokens; the target makes the checksums right."""
+    chunk = struct.pack("<2I", 2, 5) + struct.pack("<5H", 1, 2, 3, 1, 0) + b"\x1b"
+    chunk += bytes(-len(chunk) % 8)
+    header = struct.pack("<8s4I2Q", b"rotarytk", 1, 2, 5, 0, 0, 0)
+    directory = struct.pack("<6Q", len(header), len(chunk), 0, 2, 5, 0)
+    end = len(header) + len(chunk)
+    return header + chunk + directory + struct.pack("<5Q8s", end, 2, 5, 0, 0, b"rotaryte")
+
+
+def run_files():
+    """The first byte is the kind, in the order of fuzz_run.cc."""
+    model = {"model_type": "roformer", "architectures": ["RoFormerForMaskedLM"], "hidden_size": 32}
+    model |= {"num_attention_heads": 2, "vocab_size": 50, "id2label": {"0": "no", "1": "yes"}}
+    run = {"model": "tiny", "corpus": ["a.txt"], "stages": "32x4x9,48x2x91", "seed": 3}
+    tune = {"checkpoint": "base", "train": "a.tsv", "dropout": 0.1, "seed": 3}
+    index = {"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}
+    data = dict.fromkeys(["epoch", "index", "file", "byte", "offset", "row", "fingerprint"], 0)
+    state = {"format": 2, "step": 7, "tokens": 896, "seconds": 1.5, "data": data, "files": {}}
+    for kind, value in enumerate([model, run, tune, index, state]):
+        yield f"kind_{kind}", bytes([kind]) + json.dumps(value).encode()
 
 
 def main():
@@ -174,6 +231,14 @@ def main():
     for name, content in safetensors_files():
         (corpus / "safetensors" / name).write_bytes(content)
     gguf_files(corpus / "gguf")
+    for kind, files in [
+        ("examples", example_files()),
+        ("token_cache", [("two_documents", token_cache())]),
+        ("run", run_files()),
+    ]:
+        (corpus / kind).mkdir(parents=True, exist_ok=True)
+        for name, content in files:
+            (corpus / kind / name).write_bytes(content)
     for name, config in configs():
         (corpus / "config" / f"{name}.json").write_text(json.dumps(config, indent=1) + "\n")
 

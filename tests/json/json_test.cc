@@ -44,6 +44,31 @@ TEST(Json, AppendsMembersAndElements) {
   EXPECT_EQ(Json::object().dump(), "{}");
 }
 
+TEST(Json, TakesAndSortsMembers) {
+  Json json = {{"c", 1}, {"a", 2}, {"b", 3}};
+  EXPECT_EQ(json.take("c"), 1);
+  EXPECT_TRUE(json.take("c").is_null());
+  EXPECT_TRUE(Json(1).take("c").is_null());
+  json["A"] = 4;
+  json.sort();
+  EXPECT_EQ(json.dump(), R"({"A":4,"a":2,"b":3})");
+  EXPECT_EQ(json.dump_lines(), "{\n  \"A\": 4,\n  \"a\": 2,\n  \"b\": 3\n}\n");
+}
+
+TEST(Json, TellsUnsignedIntegers) {
+  EXPECT_TRUE(Json(0).is_uint64());
+  EXPECT_TRUE(Json(std::numeric_limits<std::uint64_t>::max()).is_uint64());
+  EXPECT_FALSE(Json(-1).is_uint64());
+  EXPECT_FALSE(Json(1.0).is_uint64());
+}
+
+TEST(Json, ExcerptsAreShortAndPrintable) {
+  EXPECT_EQ(Json("a\x1b\xe2\x82\xac").excerpt(), R"("a\u001b\u20ac")");
+  const std::string excerpt = Json(std::string(1000, 'x')).excerpt();
+  EXPECT_EQ(excerpt.size(), 80u);
+  EXPECT_TRUE(excerpt.ends_with("xxx..."));
+}
+
 TEST(Json, ReadsWhatItWrote) {
   const std::string text = R"({"a":[0.1,1e+300,-5,null,"\u00e9"],"b":{"c":9007199254740993}})";
   EXPECT_EQ(parse(text), parse(parse(text).dump()));
@@ -109,6 +134,12 @@ TEST(ParseJson, RejectsInvalidTextWithItsOffset) {
   EXPECT_THROW(parse(std::string_view("[\"a\0b\"]", 8)), IoError);
   EXPECT_THROW(parse("\"\xff\""), IoError);
   EXPECT_THAT([] { parse("1e999"); }, ThrowsMessage<IoError>(HasSubstr("1e999")));
+}
+
+TEST(ParseJson, OrTries) {
+  EXPECT_EQ(try_parse_json("[1]"), parse("[1]"));
+  EXPECT_TRUE(try_parse_json("[1").is_null());
+  EXPECT_TRUE(try_parse_json(std::string(1000, '[')).is_null());
 }
 
 TEST(ParseJson, RejectsDeepNesting) {

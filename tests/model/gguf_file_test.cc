@@ -7,9 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
+#include "io/io_testing.h"
 #include "rotary/error.h"
+#include "rotary/model.h"
 
 namespace rotary::internal {
 namespace {
@@ -17,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
+using ::testing::ThrowsMessage;
 
 /// Builds valid and invalid GGUF files of any version and byte order.
 class Builder {
@@ -385,6 +390,59 @@ TEST(GgufFileTest, SkipsAVocabulary) {
   const GgufFile file(bytes, "x");
   EXPECT_EQ(file.find("tokenizer.ggml.tokens")->count, 200'000u);
   EXPECT_THAT(file.number("llama.rope.freq_base"), Optional(5e5));
+}
+
+/// A Llama whose rope_freqs lie at `offset` of the data section.
+Builder llama(std::uint64_t offset) {
+  const Builder b;
+  return Builder()
+      .key("general.architecture", GgufType::kString, b.text("llama"))
+      .key("llama.embedding_length", GgufType::kUint64, b.integer(64, 8))
+      .key("llama.attention.head_count", GgufType::kUint32, b.integer(8, 4))
+      .tensor("rope_freqs.weight", {4}, GgufTensor::kFloat32, offset);
+}
+
+TEST(ReadGguf, ReadsTensorsFarBehindTheHeader) {
+  constexpr std::uint64_t kOffset = std::uint64_t{64} << 20;
+  const TemporaryFolder folder;
+  const Builder b = llama(kOffset);
+  std::string factors;
+  for (const float factor : {1.0F, 2.0F, 4.0F, 8.0F}) factors += b.float32(factor);
+  write_file(folder / "model.gguf", b.file());
+  // A sparse file: what lies between takes no space.
+  std::filesystem::resize_file(folder / "model.gguf", b.file().size() + kOffset);
+  std::ofstream(folder / "model.gguf", std::ios::binary | std::ios::app) << factors;
+  const Model model = Model::read(folder / "model.gguf");
+  EXPECT_THAT(std::get<Divisors>(model.ropes.at(0).recipe.scaling).divisor,
+              ElementsAre(1.0, 2.0, 4.0, 8.0));
+}
+
+TEST(ReadGguf, ReadsLongHeaders) {
+  const TemporaryFolder folder;
+  Builder b = llama(0);
+  const std::string word = b.text(std::string(100, 'x'));
+  std::string words;
+  for (int i = 0; i < 200'000; ++i) words += word;
+  b.key("tokenizer.ggml.tokens", GgufType::kArray, b.array(GgufType::kString, 200'000, words));
+  std::string factors;
+  for (int i = 0; i < 4; ++i) factors += b.float32(2.0F);
+  write_file(folder / "model.gguf", b.file(factors));
+  const Model model = Model::read(folder / "model.gguf");
+  EXPECT_EQ(model.ropes.at(0).layout.head_dim, 8);
+}
+
+TEST(ReadGguf, RejectsHugeWidths) {
+  const Builder b;
+  for (const std::uint64_t width : {std::uint64_t{0}, (std::uint64_t{1} << 63) - 1}) {
+    const std::string file =
+        Builder()
+            .key("general.architecture", GgufType::kString, b.text("llama"))
+            .key("llama.embedding_length", GgufType::kUint64, b.integer(width, 8))
+            .key("llama.attention.head_count", GgufType::kUint32, b.integer(1, 4))
+            .file();
+    EXPECT_THAT([&] { static_cast<void>(Model::from_gguf(file)); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("embedding_length must be 1 to")));
+  }
 }
 
 }  // namespace

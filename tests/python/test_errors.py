@@ -41,6 +41,8 @@ def yarn(**options):
         (lambda: yarn(factor="4"), TypeError, "[Yarn] factor must be a number, got '4'"),
         (lambda: rotary.Rope(head_dim=16, theta=1e4, pairing="half", threads=-1), ValueError,
          "[Rope] threads.count must not be negative, got -1"),
+        (lambda: rotary.Rope(head_dim=16, theta=1e4, pairing="half", threads=1 << 32), ValueError,
+         "[Rope] threads must be at most 2147483647, got 4294967296"),
         (lambda: ROPE.rotate(values(4, 2, 8)), ValueError,
          "[rotate] the last size must be head_dim 16, got shape [4, 2, 8]"),
         (lambda: ROPE.unrotate(values(4, 16)), ValueError,
@@ -112,6 +114,21 @@ def test_rejects_overlapping_memory():
     writable = np.lib.stride_tricks.as_strided(x, (4, 2, 16), (0, 64, 4))
     with pytest.raises(ValueError, match=re.escape("(a broadcast view?), got strides")):
         ROPE.rotate_(writable)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda masked: ROPE.rotate(masked),
+        lambda masked: ROPE.rotate_(masked),
+        lambda masked: ROPE.rotate(values((4, 2, 16)), np.ma.masked_array(np.arange(4))),
+        lambda masked: rotary.packed(np.ma.masked_array([0, 4])),
+    ],
+)
+def test_masked_arrays_are_refused(call):
+    masked = np.ma.masked_array(values((4, 2, 16)), mask=True)
+    with pytest.raises(TypeError, match=re.escape("masked arrays are not taken: use x.filled")):
+        call(masked)
 
 
 def test_missing_file():

@@ -195,7 +195,7 @@ TEST_F(CheckpointTest, RejectsWrongConfigs) {
               HasSubstr("model_type must be \"roformer\""));
   EXPECT_THAT(refusal("\"hidden_dropout_prob\": 0.0", "\"hidden_dropout_prob\": 1.5"),
               HasSubstr("hidden_dropout_prob must be at least 0 and below 1, got 1.5"));
-  EXPECT_THAT(refusal("{", "["), HasSubstr("config.json: not a JSON object"));
+  EXPECT_THAT(refusal("{", "["), HasSubstr("config.json: not valid JSON (at byte "));
 }
 
 TEST(Config, KeepsUnknownKeys) {

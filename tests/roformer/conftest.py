@@ -1,10 +1,11 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Data that several tests of tasks use."""
+"""Data that several tests use."""
 
 import random
 
 import pytest
+from pretrain_command import STAGES, flags, pretrain
 
 
 @pytest.fixture
@@ -24,3 +25,21 @@ def reviews(tmp_path):
         return path
 
     return table("train", 256), table("dev", 40), table("test", 60)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    text = "the rotation of a pair by an angle keeps its length and adds to others"
+    words = text.split()
+    lines = [" ".join(words[(i * j) % 14] for j in range(1, 30)) for i in range(1, 120)]
+    path = tmp_path_factory.mktemp("texts") / "corpus.txt"
+    path.write_text("\n\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="session")
+def whole(corpus, tmp_path_factory):
+    """An uninterrupted run with two lengths and dropout."""
+    run = tmp_path_factory.mktemp("runs") / "whole"
+    pretrain(run, *flags(corpus), "--stages", STAGES)
+    return run

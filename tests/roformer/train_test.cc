@@ -338,6 +338,8 @@ TEST_F(TrainTest, MetricsAreTruncatedOnResume) {
   write_file(path("run/metrics.jsonl"), before + "{\"step\":4,\"loss\":1.0}\n{\"step\":5,\"lo");
   Trainer trainer(small_model(), options);
   ASSERT_TRUE(trainer.resume());
+  EXPECT_THAT(read_file(path("run/metrics.jsonl")), HasSubstr("\"step\":4"));
+  trainer.run(source_of(batches), 3);
   EXPECT_EQ(read_file(path("run/metrics.jsonl")), before);
 }
 
