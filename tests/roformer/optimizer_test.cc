@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "roformer/train/schedule.h"
+#include "rotary/transformer/optimizer.h"
 
 namespace rotary::roformer {
 namespace {
@@ -80,6 +81,43 @@ TEST(AdamWTest, MatchesThePaper) {
   const at::Tensor before = store.values().clone();
   optimizer.step(0.1, at::ones({1}), at::ones({1}));
   EXPECT_TRUE(at::equal(before, store.values()));
+}
+
+/// A tensor of another device, whose memory the kernels would read as if it were here.
+at::Tensor elsewhere(const at::Tensor& x) { return x.to(at::kMeta); }
+
+TEST(OptimizerArguments, OtherDevicesAndRowsAreRefused) {
+  const at::Tensor flat = at::zeros({64});
+  const at::Tensor one = at::ones({1});
+  const transformer::AdamWState state{
+      .values = flat, .first = flat.clone(), .second = flat.clone(), .steps = one.clone()};
+  const transformer::AdamWOptions options{};
+  EXPECT_NO_THROW(transformer::adamw_(state, flat, one, one, options));
+  EXPECT_THROW(transformer::adamw_(state, elsewhere(flat), one, one, options), c10::ValueError);
+  EXPECT_THROW(transformer::adamw_(state, flat, elsewhere(one), one, options), c10::ValueError);
+  transformer::AdamWState other = state;
+  other.second = elsewhere(flat);
+  EXPECT_THROW(transformer::adamw_(other, flat, one, one, options), c10::ValueError);
+  other = state;
+  other.narrow = elsewhere(flat.to(at::kBFloat16));
+  EXPECT_THROW(transformer::adamw_(other, flat, one, one, options), c10::ValueError);
+
+  EXPECT_THROW(transformer::gather_segments(flat, {{elsewhere(one), 0}}, false), c10::ValueError);
+  EXPECT_THROW(transformer::gather_segments(flat, {{at::ones({8}), 60}}, false), c10::ValueError);
+
+  const at::Tensor table = at::zeros({4, 8});
+  const at::Tensor values = at::ones({2, 8});
+  const at::Tensor rows = at::tensor({0, 3}, at::kLong);
+  EXPECT_NO_THROW(transformer::add_rows(table, rows, values, -1));
+  EXPECT_THROW(transformer::add_rows(table, elsewhere(rows), values, -1), c10::ValueError);
+  EXPECT_THROW(transformer::add_rows(table, rows, elsewhere(values), -1), c10::ValueError);
+  EXPECT_THROW(transformer::add_rows(table, at::tensor({0, 4}, at::kLong), values, -1), c10::Error);
+  EXPECT_THROW(transformer::add_rows(table, at::tensor({std::int64_t{1} << 32, std::int64_t{0}}),
+                                     values, -1),
+               c10::Error);
+
+  const transformer::SegmentNorms norms({{.offset = 60, .size = 8}}, at::kCPU);
+  EXPECT_THROW(static_cast<void>(norms.of(flat)), c10::ValueError);
 }
 
 }  // namespace

@@ -30,9 +30,22 @@ inline void check_parameter(const char* name, const char* which, const at::Tenso
 
 inline void check_same(const char* name, const char* which, const at::Tensor& a,
                        const at::Tensor& x) {
-  TORCH_CHECK_VALUE(a.sym_sizes() == x.sym_sizes() && a.scalar_type() == x.scalar_type(), "[", name,
-                    "] ", which, " must be as x, ", x.sym_sizes(), " of ", x.scalar_type(),
-                    ", got ", a.sym_sizes(), " of ", a.scalar_type());
+  TORCH_CHECK_VALUE(a.sym_sizes() == x.sym_sizes() && a.scalar_type() == x.scalar_type() &&
+                        a.device() == x.device(),
+                    "[", name, "] ", which, " must be as x, ", x.sym_sizes(), " of ",
+                    x.scalar_type(), " on ", x.device(), ", got ", a.sym_sizes(), " of ",
+                    a.scalar_type(), " on ", a.device());
+}
+
+/// One float32 for each row of x.
+inline void check_row_values(const char* name, const char* which, const at::Tensor& values,
+                             const at::Tensor& x) {
+  const auto rows = x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1);
+  TORCH_CHECK_VALUE(values.sym_sizes() == rows && values.scalar_type() == at::kFloat &&
+                        values.device() == x.device(),
+                    "[", name, "] ", which, " must be ", rows, " of float32 on ", x.device(),
+                    ", got ", values.sym_sizes(), " of ", values.scalar_type(), " on ",
+                    values.device());
 }
 
 inline void check_add_norm(const at::Tensor& x, const std::optional<at::Tensor>& residual,
@@ -49,15 +62,47 @@ inline void check_add_norm(const at::Tensor& x, const std::optional<at::Tensor>&
                     "[add_norm] dropout needs a seed, one int64 on the device of x");
 }
 
+inline void check_add_norm_backward(const at::Tensor& grad,
+                                    const std::optional<at::Tensor>& grad_residual,
+                                    const at::Tensor& x, const std::optional<at::Tensor>& residual,
+                                    const std::optional<at::Tensor>& bias, const at::Tensor& weight,
+                                    const at::Tensor& mean, const at::Tensor& rstd,
+                                    const std::optional<at::Tensor>& seed, double dropout) {
+  check_add_norm(x, residual, bias, weight, seed, dropout);
+  check_same("add_norm", "the gradient", grad, x);
+  if (grad_residual) check_same("add_norm", "the gradient of the residual", *grad_residual, x);
+  check_row_values("add_norm", "mean", mean, x);
+  check_row_values("add_norm", "rstd", rstd, x);
+}
+
+inline void check_bias_gelu(const at::Tensor& x, const at::Tensor& bias) {
+  check_layer("bias_gelu", x);
+  check_parameter("bias_gelu", "bias", bias, x);
+}
+
+inline void check_bias_gelu_backward(const at::Tensor& grad, const at::Tensor& x,
+                                     const at::Tensor& bias) {
+  check_bias_gelu(x, bias);
+  check_same("bias_gelu", "the gradient", grad, x);
+}
+
 inline void check_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                 const std::optional<at::Tensor>& bias) {
   check_layer("mean_cross_entropy", logits);
   TORCH_CHECK_VALUE(logits.dim() == 2 && labels.dim() == 1 &&
                         labels.sym_size(0) == logits.sym_size(0) &&
-                        labels.scalar_type() == at::kLong,
-                    "[mean_cross_entropy] labels must be [", logits.sym_size(0), "] of int64, got ",
-                    labels.sym_sizes(), " of ", labels.scalar_type());
+                        labels.scalar_type() == at::kLong && labels.device() == logits.device(),
+                    "[mean_cross_entropy] labels must be [", logits.sym_size(0), "] of int64 on ",
+                    logits.device(), ", got ", labels.sym_sizes(), " of ", labels.scalar_type(),
+                    " on ", labels.device());
   if (bias) check_parameter("mean_cross_entropy", "bias", *bias, logits);
+}
+
+inline void check_cross_entropy_backward(const at::Tensor& grad, const at::Tensor& logits,
+                                         const at::Tensor& labels, const at::Tensor& lse) {
+  check_cross_entropy(logits, labels, std::nullopt);
+  check_row_values("mean_cross_entropy", "the gradient", grad, logits);
+  check_row_values("mean_cross_entropy", "lse", lse, logits);
 }
 
 }  // namespace rotary::transformer

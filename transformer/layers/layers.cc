@@ -75,6 +75,8 @@ Five add_norm_backward_cpu(const at::Tensor& grad, const OptionalTensor& grad_re
                            const OptionalTensor& bias, const at::Tensor& weight,
                            const at::Tensor& mean, const at::Tensor& rstd,
                            const OptionalTensor& seed, double dropout, bool drops_result) {
+  check_add_norm_backward(grad, grad_residual, x, residual, bias, weight, mean, rstd, seed,
+                          dropout);
   const at::Tensor mask = dropout_mask(x, seed, drops_result ? 0.0 : dropout);
   const at::Tensor n =
       (add_residual(x, residual, bias, mask) - mean.unsqueeze(-1)) * rstd.unsqueeze(-1);
@@ -91,12 +93,12 @@ Five add_norm_backward_cpu(const at::Tensor& grad, const OptionalTensor& grad_re
 }
 
 at::Tensor bias_gelu_cpu(const at::Tensor& x, const at::Tensor& bias) {
-  check_layer("bias_gelu", x);
-  check_parameter("bias_gelu", "bias", bias, x);
+  check_bias_gelu(x, bias);
   return at::gelu(x.to(at::kFloat) + bias).to(x.scalar_type());
 }
 
 Two bias_gelu_backward_cpu(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& bias) {
+  check_bias_gelu_backward(grad, x, bias);
   const at::Tensor dx = at::gelu_backward(grad.to(at::kFloat), x.to(at::kFloat) + bias);
   return {dx.to(x.scalar_type(), false, /*copy=*/true), sum_rows(dx)};
 }
@@ -118,6 +120,7 @@ Two cross_entropy_cpu(const at::Tensor& logits, const at::Tensor& labels,
 
 Two cross_entropy_backward_cpu(const at::Tensor& grad, const at::Tensor& logits,
                                const at::Tensor& labels, const at::Tensor& lse) {
+  check_cross_entropy_backward(grad, logits, labels, lse);
   at::Tensor d = (logits.to(at::kFloat) - lse.unsqueeze(1)).exp_();
   d.scatter_add_(1, labels.unsqueeze(1), at::full({labels.size(0), 1}, -1.0, d.options()));
   d.mul_(grad.unsqueeze(1));
@@ -136,11 +139,13 @@ Three add_norm_meta(const at::Tensor& x, const OptionalTensor& residual, const O
           at::empty_symint(rows, weight.options())};
 }
 
-Five add_norm_backward_meta(const at::Tensor& /*grad*/, const OptionalTensor& /*grad_residual*/,
-                            const at::Tensor& x, const OptionalTensor& /*residual*/,
-                            const OptionalTensor& /*bias*/, const at::Tensor& weight,
-                            const at::Tensor& /*mean*/, const at::Tensor& /*rstd*/,
-                            const OptionalTensor& /*seed*/, double dropout, bool drops_result) {
+Five add_norm_backward_meta(const at::Tensor& grad, const OptionalTensor& grad_residual,
+                            const at::Tensor& x, const OptionalTensor& residual,
+                            const OptionalTensor& bias, const at::Tensor& weight,
+                            const at::Tensor& mean, const at::Tensor& rstd,
+                            const OptionalTensor& seed, double dropout, bool drops_result) {
+  check_add_norm_backward(grad, grad_residual, x, residual, bias, weight, mean, rstd, seed,
+                          dropout);
   const auto like = [](const at::Tensor& t) {
     return at::empty_symint(t.sym_sizes(), t.options());
   };
@@ -149,13 +154,12 @@ Five add_norm_backward_meta(const at::Tensor& /*grad*/, const OptionalTensor& /*
 }
 
 at::Tensor bias_gelu_meta(const at::Tensor& x, const at::Tensor& bias) {
-  check_layer("bias_gelu", x);
-  check_parameter("bias_gelu", "bias", bias, x);
+  check_bias_gelu(x, bias);
   return at::empty_symint(x.sym_sizes(), x.options());
 }
 
-Two bias_gelu_backward_meta(const at::Tensor& /*grad*/, const at::Tensor& x,
-                            const at::Tensor& bias) {
+Two bias_gelu_backward_meta(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& bias) {
+  check_bias_gelu_backward(grad, x, bias);
   return {at::empty_symint(x.sym_sizes(), x.options()),
           at::empty_symint(bias.sym_sizes(), bias.options())};
 }
@@ -174,8 +178,9 @@ Two cross_entropy_meta(const at::Tensor& logits, const at::Tensor& labels,
   return {rows(), rows()};
 }
 
-Two cross_entropy_backward_meta(const at::Tensor& /*grad*/, const at::Tensor& logits,
-                                const at::Tensor& /*labels*/, const at::Tensor& /*lse*/) {
+Two cross_entropy_backward_meta(const at::Tensor& grad, const at::Tensor& logits,
+                                const at::Tensor& labels, const at::Tensor& lse) {
+  check_cross_entropy_backward(grad, logits, labels, lse);
   return {at::empty_symint(logits.sym_sizes(), logits.options()),
           at::empty_symint({logits.sym_size(1)}, logits.options().dtype(at::kFloat))};
 }

@@ -116,14 +116,18 @@ Five add_norm_backward_cuda(const at::Tensor& grad, const OptionalTensor& grad_r
                             const OptionalTensor& bias, const at::Tensor& weight,
                             const at::Tensor& mean, const at::Tensor& rstd,
                             const OptionalTensor& seed, double dropout, bool drops_result) {
+  check_add_norm_backward(grad, grad_residual, x, residual, bias, weight, mean, rstd, seed,
+                          dropout);
   const at::OptionalDeviceGuard guard(x.device());
   const NormTensors in(x, residual, bias, weight, seed);
+  const at::Tensor own_mean = mean.contiguous();
+  const at::Tensor own_rstd = rstd.contiguous();
   const at::Tensor own_grad = aligned(grad);
   const OptionalTensor own_grad_residual = aligned(grad_residual);
   const at::Tensor dresidual = at::empty(x.sizes(), x.options());
   const bool has_dx = dropout != 0.0 && !drops_result;
   const at::Tensor dx = has_dx ? at::empty(x.sizes(), x.options()) : at::empty({0}, x.options());
-  cuda::AddNormBackward params{.forward = in.params(mean, rstd, dropout, drops_result)};
+  cuda::AddNormBackward params{.forward = in.params(own_mean, own_rstd, dropout, drops_result)};
   const std::int64_t width = params.forward.width;
   const std::int64_t rows = params.forward.rows;
   const at::Tensor dbias = empty_sums(rows, width, x);
@@ -145,8 +149,7 @@ Five add_norm_backward_cuda(const at::Tensor& grad, const OptionalTensor& grad_r
 }
 
 at::Tensor bias_gelu_cuda(const at::Tensor& x, const at::Tensor& bias) {
-  check_layer("bias_gelu", x);
-  check_parameter("bias_gelu", "bias", bias, x);
+  check_bias_gelu(x, bias);
   const at::OptionalDeviceGuard guard(x.device());
   const at::Tensor from = aligned(x);
   const at::Tensor b = aligned(bias);
@@ -162,6 +165,7 @@ at::Tensor bias_gelu_cuda(const at::Tensor& x, const at::Tensor& bias) {
 }
 
 Two bias_gelu_backward_cuda(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& bias) {
+  check_bias_gelu_backward(grad, x, bias);
   const at::OptionalDeviceGuard guard(x.device());
   const at::Tensor from = aligned(x);
   const at::Tensor own_grad = aligned(grad);
@@ -221,9 +225,11 @@ Two cross_entropy_cuda(const at::Tensor& logits, const at::Tensor& labels,
 
 Two cross_entropy_backward_cuda(const at::Tensor& grad, const at::Tensor& logits,
                                 const at::Tensor& labels, const at::Tensor& lse) {
+  check_cross_entropy_backward(grad, logits, labels, lse);
   const at::OptionalDeviceGuard guard(logits.device());
   const at::Tensor from = aligned(logits);
   const at::Tensor own_grad = grad.contiguous();
+  const at::Tensor own_lse = lse.contiguous();
   const at::Tensor own_labels = labels.contiguous();
   const at::Tensor d = at::empty(logits.sizes(), logits.options());
   const int classes = width_of("mean_cross_entropy", logits, kMaxWidth);
@@ -232,7 +238,7 @@ Two cross_entropy_backward_cuda(const at::Tensor& grad, const at::Tensor& logits
   if (rows > 0) {
     const at::Tensor partial = at::empty({cuda::row_tiles(rows, classes), classes}, sums.options());
     const cuda::CrossEntropyBackward params{.grad = own_grad.const_data_ptr<float>(),
-                                            .lse = lse.const_data_ptr<float>(),
+                                            .lse = own_lse.const_data_ptr<float>(),
                                             .labels = own_labels.const_data_ptr<std::int64_t>(),
                                             .logits = from.const_data_ptr(),
                                             .dlogits = d.mutable_data_ptr(),

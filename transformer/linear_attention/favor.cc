@@ -39,6 +39,12 @@ void check_favor(const FavorInputs& in) {
   TORCH_CHECK_VALUE(fits, "[favor] q and k must be [batch, heads, tokens, head_dim] of one type, ",
                     "and the projection [features, head_dim], got ", in.q.sym_sizes(), ", ",
                     in.k.sym_sizes(), " and ", in.projection.sym_sizes());
+  for (const OptionalTensor& other :
+       {OptionalTensor(in.k), OptionalTensor(in.projection), in.cos_sin, in.padding}) {
+    TORCH_CHECK_VALUE(!other || other->device() == in.q.device(),
+                      "[favor] all tensors must be on the device of q, ", in.q.device(), ", got ",
+                      other->device());
+  }
   if (in.cos_sin.has_value()) {
     TORCH_CHECK_VALUE(in.cos_sin->dim() == 3 && in.cos_sin->sym_size(0) == in.q.sym_size(2) &&
                           2 * in.cos_sin->sym_size(1) == in.projection.sym_size(0) &&

@@ -59,10 +59,43 @@ TensorPair reciprocal_gradients(const at::Tensor& g, const at::Tensor& y, const 
           at::where(clamped.logical_and(guarded >= kMinDenominator), d_bound, 0)};
 }
 
+// ---- Checks -------------------------------------------------------------------------------------
+
+void check_like(const char* name, const char* which, const at::Tensor& other, const at::Tensor& x) {
+  TORCH_CHECK_VALUE(other.sym_sizes() == x.sym_sizes() && other.scalar_type() == x.scalar_type() &&
+                        other.device() == x.device(),
+                    "[", name, "] ", which, " must be ", x.sym_sizes(), " of ", x.scalar_type(),
+                    " on ", x.device(), ", got ", other.sym_sizes(), " of ", other.scalar_type(),
+                    " on ", other.device());
+}
+
+void check_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale) {
+  constexpr const char* kName = "scaled_rows_and_dots";
+  check_like(kName, "b", b, a);
+  TORCH_CHECK_VALUE(
+      a.dim() >= 1 &&
+          scale.sym_sizes() == a.sym_sizes().slice(0, static_cast<std::size_t>(a.dim()) - 1) &&
+          scale.scalar_type() == accum_type(a.scalar_type()) && scale.device() == a.device(),
+      "[", kName, "] scale must have a value for each row of ", a.sym_sizes(), " on ", a.device(),
+      ", got ", scale.sym_sizes(), " of ", scale.scalar_type(), " on ", scale.device());
+}
+
+void check_bounds(const at::Tensor& sums, const std::optional<at::Tensor>& bounds) {
+  if (bounds) check_like("linear_reciprocals", "bounds", *bounds, sums);
+}
+
+void check_reciprocals_backward(const at::Tensor& g, const at::Tensor& y, const at::Tensor& sums,
+                                const std::optional<at::Tensor>& bounds) {
+  check_like("linear_reciprocals", "the gradient", g, sums);
+  check_like("linear_reciprocals", "y", y, sums);
+  check_bounds(sums, bounds);
+}
+
 // ---- CPU ----------------------------------------------------------------------------------------
 
 at::Tensor linear_reciprocals_cpu(const at::Tensor& sums, const std::optional<at::Tensor>& bounds,
                                   double guard) {
+  check_bounds(sums, bounds);
   if (!bounds.has_value()) return sums.clamp_min(kMinDenominator).reciprocal();
   const at::Tensor min_abs = (*bounds * guard).clamp_min(kMinDenominator);
   const at::Tensor signed_min = at::where(sums < 0, -min_abs, min_abs);
@@ -72,6 +105,7 @@ at::Tensor linear_reciprocals_cpu(const at::Tensor& sums, const std::optional<at
 TensorPair linear_reciprocals_backward_cpu(const at::Tensor& g, const at::Tensor& y,
                                            const at::Tensor& sums,
                                            const std::optional<at::Tensor>& bounds, double guard) {
+  check_reciprocals_backward(g, y, sums, bounds);
   auto [d_sums, d_bounds] = reciprocal_gradients(g, y, sums, bounds, guard);
   return {d_sums, d_bounds.defined() ? d_bounds : at::empty({0}, sums.options())};
 }
@@ -87,11 +121,13 @@ at::Tensor unit_vectors_cpu(const at::Tensor& x) {
 }
 
 at::Tensor unit_vectors_backward_cpu(const at::Tensor& g, const at::Tensor& x) {
+  check_like("unit_vectors", "the gradient", g, x);
   return unit_vectors_gradient_by_tensors(g.contiguous(), x.contiguous());
 }
 
 TensorPair scaled_rows_and_dots_cpu(const at::Tensor& a, const at::Tensor& b,
                                     const at::Tensor& scale) {
+  check_rows(a, b, scale);
   const at::Tensor a_accum = a.contiguous().to(accum_type(a.scalar_type()));
   return {(a_accum * scale.unsqueeze(-1)).to(a.scalar_type()), (a_accum * b).sum(-1) / scale};
 }
@@ -115,6 +151,7 @@ at::Tensor unit_vectors_cuda(const at::Tensor& x) {
 }
 
 at::Tensor unit_vectors_backward_cuda(const at::Tensor& g, const at::Tensor& x) {
+  check_like("unit_vectors", "the gradient", g, x);
   const at::OptionalDeviceGuard guard(x.device());
   const at::Tensor from = dense(x);
   const at::Tensor out = at::empty_like(from);
@@ -124,6 +161,7 @@ at::Tensor unit_vectors_backward_cuda(const at::Tensor& g, const at::Tensor& x) 
 
 TensorPair scaled_rows_and_dots_cuda(const at::Tensor& a, const at::Tensor& b,
                                      const at::Tensor& scale) {
+  check_rows(a, b, scale);
   const at::OptionalDeviceGuard guard(a.device());
   const at::Tensor a_dense = dense(a);
   const at::Tensor scaled = at::empty_like(a_dense);
@@ -134,6 +172,7 @@ TensorPair scaled_rows_and_dots_cuda(const at::Tensor& a, const at::Tensor& b,
 
 at::Tensor linear_reciprocals_cuda(const at::Tensor& sums, const std::optional<at::Tensor>& bounds,
                                    double guard) {
+  check_bounds(sums, bounds);
   const at::OptionalDeviceGuard device(sums.device());
   const at::Tensor from = sums.contiguous();
   const at::Tensor out = at::empty_like(from);
@@ -144,6 +183,7 @@ at::Tensor linear_reciprocals_cuda(const at::Tensor& sums, const std::optional<a
 TensorPair linear_reciprocals_backward_cuda(const at::Tensor& g, const at::Tensor& y,
                                             const at::Tensor& sums,
                                             const std::optional<at::Tensor>& bounds, double guard) {
+  check_reciprocals_backward(g, y, sums, bounds);
   const at::OptionalDeviceGuard device(sums.device());
   const at::Tensor from = sums.contiguous();
   const at::Tensor d_sums = at::empty_like(from);
@@ -159,17 +199,25 @@ TensorPair linear_reciprocals_backward_cuda(const at::Tensor& g, const at::Tenso
 at::Tensor empty_like_x(const at::Tensor& x) {
   return at::empty_symint(x.sym_sizes(), x.options());
 }
-at::Tensor empty_like_second(const at::Tensor&, const at::Tensor& x) { return empty_like_x(x); }
-TensorPair scaled_rows_and_dots_meta(const at::Tensor& a, const at::Tensor&,
+at::Tensor unit_vectors_backward_meta(const at::Tensor& g, const at::Tensor& x) {
+  check_like("unit_vectors", "the gradient", g, x);
+  return empty_like_x(x);
+}
+TensorPair scaled_rows_and_dots_meta(const at::Tensor& a, const at::Tensor& b,
                                      const at::Tensor& scale) {
+  check_rows(a, b, scale);
   return {empty_like_x(a), empty_like_x(scale)};
 }
 
-at::Tensor reciprocals_meta(const at::Tensor& sums, const std::optional<at::Tensor>&, double) {
+at::Tensor reciprocals_meta(const at::Tensor& sums, const std::optional<at::Tensor>& bounds,
+                            double) {
+  check_bounds(sums, bounds);
   return empty_like_x(sums);
 }
-TensorPair reciprocals_backward_meta(const at::Tensor&, const at::Tensor&, const at::Tensor& sums,
+TensorPair reciprocals_backward_meta(const at::Tensor& g, const at::Tensor& y,
+                                     const at::Tensor& sums,
                                      const std::optional<at::Tensor>& bounds, double) {
+  check_reciprocals_backward(g, y, sums, bounds);
   return {empty_like_x(sums), bounds ? empty_like_x(sums) : at::empty({0}, sums.options())};
 }
 
@@ -338,7 +386,7 @@ TORCH_LIBRARY_IMPL(rotary, CUDA, m) {
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
   m.impl("elu_plus_one", rotary::transformer::empty_like_x);
   m.impl("unit_vectors", rotary::transformer::empty_like_x);
-  m.impl("unit_vectors_backward", rotary::transformer::empty_like_second);
+  m.impl("unit_vectors_backward", rotary::transformer::unit_vectors_backward_meta);
   m.impl("scaled_rows_and_dots", rotary::transformer::scaled_rows_and_dots_meta);
   m.impl("linear_reciprocals", rotary::transformer::reciprocals_meta);
   m.impl("linear_reciprocals_backward", rotary::transformer::reciprocals_backward_meta);

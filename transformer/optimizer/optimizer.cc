@@ -12,6 +12,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "pytorch/cuda_stream.h"
@@ -28,13 +29,16 @@ constexpr bool kHasKernels = true;
 constexpr bool kHasKernels = false;
 #endif
 
-void check_flat(const char* name, const char* which, const at::Tensor& x, std::int64_t size) {
+void check_flat(const char* name, const char* which, const at::Tensor& x, std::int64_t size,
+                at::Device device) {
   TORCH_CHECK_VALUE(x.dim() == 1 && x.size(0) == size && x.is_contiguous() && is_aligned(x) &&
-                        x.scalar_type() == at::kFloat,
-                    "[", name, "] ", which, " must be [", size,
-                    "] of float32, contiguous and aligned to 16 bytes, got ", x.sizes(), " of ",
-                    x.scalar_type());
+                        x.scalar_type() == at::kFloat && x.device() == device,
+                    "[", name, "] ", which, " must be [", size, "] of float32 on ", device,
+                    ", contiguous and aligned to 16 bytes, got ", x.sizes(), " of ",
+                    x.scalar_type(), " on ", x.device());
 }
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 bool is_narrow(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
@@ -75,6 +79,9 @@ void gather_on_device(const at::Tensor& flat, const std::vector<SegmentSource>& 
 void add_rows_on_device(const at::Tensor& table, const at::Tensor& rows, const at::Tensor& values,
                         std::int64_t skipped) {
   const at::OptionalDeviceGuard guard(table.device());
+  // As PyTorch's own indexing on CUDA, without waiting for the device.
+  at::_assert_async(at::logical_and(rows.ge(0), rows.lt(table.size(0))).all(),
+                    "[add_rows] rows must be row numbers of the table");
   const auto [sorted, order] = at::sort(rows.to(at::kInt), /*stable=*/true, 0, false);
   const at::Tensor from = aligned(values);
   const at::Tensor open =
@@ -181,14 +188,16 @@ void adamw_range(const AdamWState& state, const at::Tensor& gradients, const at:
 void gather_segments(const at::Tensor& flat, const std::vector<SegmentSource>& sources,
                      bool accumulate) {
   const at::NoGradGuard no_grad;
-  check_flat("gather_segments", "flat", flat, flat.numel());
+  check_flat("gather_segments", "flat", flat, flat.numel(), flat.device());
   for (const SegmentSource& source : sources) {
     const at::ScalarType type = source.from.scalar_type();
     TORCH_CHECK_VALUE(
         (type == at::kFloat || is_narrow(type)) && source.offset >= 0 && source.offset % 4 == 0 &&
-            source.offset + source.from.numel() <= flat.size(0),
-        "[gather_segments] a segment must be of float32, bfloat16 or float16 and lie in [0, ",
-        flat.size(0), "), got ", source.from.numel(), " elements of ", type, " at ", source.offset);
+            source.offset <= flat.size(0) - source.from.numel() &&
+            source.from.device() == flat.device(),
+        "[gather_segments] a segment must be of float32, bfloat16 or float16 on ", flat.device(),
+        ", begin at a multiple of 4, and lie in [0, ", flat.size(0), "), got ", source.from.numel(),
+        " elements of ", type, " on ", source.from.device(), " at ", source.offset);
   }
   if (flat.is_cuda() && kHasKernels) return gather_on_device(flat, sources, accumulate);
   for (const SegmentSource& source : sources) {
@@ -208,12 +217,15 @@ void add_rows(const at::Tensor& table, const at::Tensor& rows, const at::Tensor&
   const at::ScalarType type = values.scalar_type();
   TORCH_CHECK_VALUE(rows.dim() == 1 && rows.scalar_type() == at::kLong && values.dim() == 2 &&
                         values.size(0) == rows.size(0) && values.size(1) == table.size(1) &&
-                        (type == at::kFloat || is_narrow(type)),
+                        (type == at::kFloat || is_narrow(type)) &&
+                        rows.device() == table.device() && values.device() == table.device(),
                     "[add_rows] values must be [", rows.numel(), ", ", table.size(1),
-                    "] of float32, bfloat16 or float16, and rows int64, got ", values.sizes(),
-                    " of ", type, " and ", rows.scalar_type());
+                    "] of float32, bfloat16 or float16, and rows int64, on ", table.device(),
+                    ", got ", values.sizes(), " of ", type, " on ", values.device(), " and ",
+                    rows.scalar_type(), " on ", rows.device());
   if (rows.numel() == 0) return;
-  if (table.is_cuda() && kHasKernels && table.size(1) % 8 == 0) {
+  const bool fits = table.size(1) % 8 == 0 && table.size(1) <= kMaxInt && table.size(0) <= kMaxInt;
+  if (table.is_cuda() && kHasKernels && fits) {
     return add_rows_on_device(table, rows, values, skipped);
   }
   at::Tensor wide = values.to(at::kFloat);
@@ -245,7 +257,12 @@ SegmentNorms::SegmentNorms(std::vector<Segment> segments, at::Device device)
 
 at::Tensor SegmentNorms::of(const at::Tensor& flat) const {
   const at::NoGradGuard no_grad;
-  check_flat("SegmentNorms", "flat", flat, flat.numel());
+  check_flat("SegmentNorms", "flat", flat, flat.numel(), flat.device());
+  for (const Segment& segment : segments_) {
+    TORCH_CHECK_VALUE(segment.offset <= flat.size(0) - segment.size,
+                      "[SegmentNorms] flat must have the segment of ", segment.size,
+                      " elements at ", segment.offset, ", got ", flat.size(0), " elements");
+  }
   if (flat.is_cuda() && kHasKernels) return norms_on_device(flat, chunks_, first_chunks_);
   std::vector<at::Tensor> views;
   for (const Segment& segment : segments_)
@@ -289,10 +306,11 @@ void adamw_(const AdamWState& state, const at::Tensor& gradients, const at::Tens
             const at::Tensor& skip, const AdamWOptions& options) {
   const at::NoGradGuard no_grad;
   const std::int64_t size = state.values.numel();
-  check_flat("adamw", "values", state.values, size);
-  check_flat("adamw", "first", state.first, size);
-  check_flat("adamw", "second", state.second, size);
-  check_flat("adamw", "gradients", gradients, size);
+  const at::Device device = state.values.device();
+  check_flat("adamw", "values", state.values, size, device);
+  check_flat("adamw", "first", state.first, size, device);
+  check_flat("adamw", "second", state.second, size, device);
+  check_flat("adamw", "gradients", gradients, size, device);
   for (const at::Tensor* one : {&state.steps, &divisor, &skip}) {
     TORCH_CHECK_VALUE(
         one->numel() == 1 && one->scalar_type() == at::kFloat &&
@@ -301,8 +319,10 @@ void adamw_(const AdamWState& state, const at::Tensor& gradients, const at::Tens
   }
   TORCH_CHECK_VALUE(
       !state.narrow || (state.narrow->numel() == size && state.narrow->is_contiguous() &&
-                        is_narrow(state.narrow->scalar_type())),
-      "[adamw] narrow must be [", size, "] of bfloat16 or float16");
+                        is_aligned(*state.narrow) && is_narrow(state.narrow->scalar_type()) &&
+                        state.narrow->device() == device),
+      "[adamw] narrow must be [", size, "] of bfloat16 or float16 on ", device,
+      ", contiguous and aligned to 16 bytes");
   TORCH_CHECK_VALUE(size % 4 == 0 && options.num_decaying % 4 == 0,
                     "[adamw] sizes must be multiples of 4, got ", size, " and ",
                     options.num_decaying);

@@ -50,6 +50,32 @@ inline void check_fused_attention(const at::Tensor& q, const at::Tensor& k, cons
   check_seed(*seed);
 }
 
+/// Queries, rounded up to whole blocks.
+inline std::int64_t lse_tokens(const at::Tensor& q) {
+  return (q.size(2) + kernels::kBlockSize - 1) / kernels::kBlockSize * kernels::kBlockSize;
+}
+
+/// `has_masks`: masks are given, and their own check follows.
+inline void check_fused_attention_backward(const at::Tensor& grad, const at::Tensor& q,
+                                           const at::Tensor& k, const at::Tensor& v,
+                                           const at::Tensor& y, const at::Tensor& lse,
+                                           const std::optional<at::Tensor>& seed, double dropout,
+                                           bool has_masks) {
+  TORCH_CHECK_VALUE(dropout >= 0.0 && keep_steps(dropout) > 0,
+                    "[fused_attention] dropout must be at least 0 and below 1, got ", dropout);
+  check_fused_attention(q, k, v, seed, has_masks ? 0.0 : dropout);
+  const std::int64_t rows[] = {q.size(0), q.size(1), lse_tokens(q)};
+  TORCH_CHECK_VALUE(
+      grad.sizes() == q.sizes() && y.sizes() == q.sizes() && lse.sizes() == at::IntArrayRef(rows),
+      "[fused_attention] the gradient, y and lse must be what fused_attention "
+      "returned for q of ",
+      q.sizes(), ", got ", grad.sizes(), ", ", y.sizes(), " and ", lse.sizes());
+  TORCH_CHECK_VALUE(grad.device() == q.device() && y.device() == q.device() &&
+                        lse.device() == q.device() && y.scalar_type() == q.scalar_type(),
+                    "[fused_attention] the gradient, y and lse must be on the device of q, and y "
+                    "of its type");
+}
+
 /// [batch, heads, tokens, head_dim] as x, uninitialised, [batch, tokens, heads, head_dim] in
 /// memory.
 inline at::Tensor empty_heads_like(const at::Tensor& x) {

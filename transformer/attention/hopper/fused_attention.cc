@@ -87,9 +87,7 @@ Two attend_with(const OptionalTensor& mask, const at::Tensor& q, const at::Tenso
   at::Tensor p = at::softmax(s, -1);
   const at::Tensor factors = dropout_factors(q, k, mask, dropout);
   if (factors.defined()) p = p * factors;
-  const std::int64_t padded =
-      kernels::num_blocks(static_cast<int>(q.size(2))) * kernels::kBlockSize;
-  return {as_heads(at::matmul(p, v)), at::constant_pad_nd(lse, {0, padded - q.size(2)},
+  return {as_heads(at::matmul(p, v)), at::constant_pad_nd(lse, {0, lse_tokens(q) - q.size(2)},
                                                           std::numeric_limits<double>::infinity())};
 }
 
@@ -113,6 +111,7 @@ Three fused_attention_backward_cpu(const at::Tensor& grad, const at::Tensor& q, 
                                    const OptionalTensor& seed, double dropout, double scale,
                                    const OptionalTensor& mask,
                                    const OptionalTensor& /*mask_by_keys*/) {
+  check_fused_attention_backward(grad, q, k, v, y, lse, seed, dropout, mask.has_value());
   const at::Tensor sums = lse.narrow(-1, 0, q.size(2)).unsqueeze(-1) * std::log(2.0);
   const at::Tensor p = at::exp(at::matmul(q, k.transpose(-2, -1)) * scale - sums);
   at::Tensor dropped = p;

@@ -73,11 +73,12 @@ std::uint32_t* words_of(const at::Tensor& mask) {
 }
 
 /// A mask of [rows, columns] weights that a caller passes.
-void check_mask(const at::Tensor& mask, const kernels::Shape& shape, int rows, int columns) {
+void check_mask(const at::Tensor& mask, const at::Tensor& q, const kernels::Shape& shape, int rows,
+                int columns) {
   const std::int64_t sizes[] = {shape.batch, shape.heads, kernels::num_blocks(rows),
                                 kernels::num_blocks(columns), kernels::kMaskWords};
   TORCH_CHECK_VALUE(
-      mask.is_cuda() && mask.scalar_type() == at::kInt && mask.is_contiguous() &&
+      mask.device() == q.device() && mask.scalar_type() == at::kInt && mask.is_contiguous() &&
           mask.sizes() == at::IntArrayRef(sizes),
       "[fused_attention] masks must be what fused_attention_with_masks returned, got ",
       mask.sizes(), " of ", mask.scalar_type());
@@ -171,10 +172,13 @@ Four fused_attention_with_masks_cuda(const at::Tensor& q, const at::Tensor& k, c
 
 Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q_,
                                     const at::Tensor& k_, const at::Tensor& v_,
-                                    const at::Tensor& y_, const at::Tensor& lse,
+                                    const at::Tensor& y_, const at::Tensor& lse_,
                                     const OptionalTensor& seed, double dropout, double scale,
                                     const OptionalTensor& saved_mask,
                                     const OptionalTensor& saved_mask_by_keys) {
+  check_fused_attention_backward(grad_, q_, k_, v_, y_, lse_, seed, dropout,
+                                 saved_mask.has_value() && saved_mask_by_keys.has_value());
+  check_device(q_, scale);
   const at::OptionalDeviceGuard guard(q_.device());
   const at::Tensor q = tma_compatible(q_);
   const at::Tensor k = tma_compatible(k_);
@@ -185,6 +189,7 @@ Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q
   const at::Tensor dk = empty_heads_like(k);
   const at::Tensor dv = empty_heads_like(v);
   if (q.numel() == 0) return {dq, dk.zero_(), dv.zero_()};
+  const at::Tensor lse = lse_.contiguous();
   const at::Tensor delta = at::empty_like(lse);
   kernels::BackwardParams params{.forward = make_params(q, k, v, y, lse, dropout, scale),
                                  .dy = const_heads(grad),
@@ -198,9 +203,9 @@ Three fused_attention_backward_cuda(const at::Tensor& grad_, const at::Tensor& q
     std::tie(mask, by_keys) =
         sample_masks(params.forward.shape, *seed, dropout, /*wants_by_keys=*/true);
   } else if (drops(dropout)) {
-    check_mask(mask, params.forward.shape, params.forward.shape.queries, params.forward.shape.keys);
-    check_mask(by_keys, params.forward.shape, params.forward.shape.keys,
-               params.forward.shape.queries);
+    const kernels::Shape& shape = params.forward.shape;
+    check_mask(mask, q, shape, shape.queries, shape.keys);
+    check_mask(by_keys, q, shape, shape.keys, shape.queries);
   }
   params.forward.mask = {.by_queries = words_of(mask), .by_keys = words_of(by_keys)};
   check_launch("fused_attention",
