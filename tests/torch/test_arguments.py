@@ -1,4 +1,4 @@
-"""Operators refuse a tensor of another device or shape by name: kernels would read out of bounds."""
+"""Operators refuse tensors of other devices and shapes, which kernels would read out of bounds."""
 
 import pytest
 import torch

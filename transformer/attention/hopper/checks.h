@@ -52,7 +52,8 @@ inline void check_fused_attention(const at::Tensor& q, const at::Tensor& k, cons
 
 /// Queries, rounded up to whole blocks.
 inline std::int64_t lse_tokens(const at::Tensor& q) {
-  return (q.size(2) + kernels::kBlockSize - 1) / kernels::kBlockSize * kernels::kBlockSize;
+  return (q.size(2) + hopper::attention::kBlockSize - 1) / hopper::attention::kBlockSize *
+         hopper::attention::kBlockSize;
 }
 
 /// `has_masks`: masks are given, and their own check follows.
