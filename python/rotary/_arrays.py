@@ -63,18 +63,11 @@ class Library:
         """The array was changed in place."""
 
 
-def refuse_mask(x: Any) -> None:
-    """A masked array would be read as if nothing were masked."""
-    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-        raise TypeError("[rotary] masked arrays are not taken: use x.filled(value)")
-
-
 class NumPy(Library):
     def is_cuda(self, x: Any) -> bool:
         return False
 
     def export(self, x: Any, stream: int | None, write: bool) -> Any:
-        refuse_mask(x)
         if write and not x.flags.writeable:
             raise ValueError("[rotary] the array is read-only and cannot be changed in place")
         if x.dtype.kind == "V" and x.dtype.name == "bfloat16":  # ml_dtypes; DLPack refuses it
@@ -207,6 +200,8 @@ def library_of(x: Any) -> Library:
 
 
 def _find(kind: type) -> Library:
+    if issubclass(kind, np.ma.MaskedArray):  # would be read as if nothing were masked
+        raise TypeError("[rotary] masked arrays are not taken: use x.filled(value)")
     for base in kind.__mro__:
         make = _LIBRARIES.get(base.__module__.partition(".")[0])
         if make is not None and hasattr(kind, "__dlpack__"):

@@ -21,7 +21,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _core
-from ._arrays import export, refuse_mask
+from ._arrays import export, library_of
 
 #: Anything that a call takes as positions.
 PositionsLike = Union[None, int, Sequence[Any], _core.Positions, Any]
@@ -40,7 +40,7 @@ def _boundaries(values: Any, stream: int | None) -> Any:
     array meanwhile. Boundaries in device memory are not checked."""
     device = getattr(values, "__dlpack_device__", None)
     if isinstance(values, np.ndarray):
-        refuse_mask(values)
+        library_of(values)  # refuses masked arrays
         values = np.array(values)
     elif device is not None and device()[0] == 1:  # kDLCPU
         values = np.array(np.from_dlpack(values))

@@ -121,12 +121,12 @@ def test_rejects_overlapping_memory():
     [
         lambda masked: ROPE.rotate(masked),
         lambda masked: ROPE.rotate_(masked),
-        lambda masked: ROPE.rotate(values((4, 2, 16)), np.ma.masked_array(np.arange(4))),
+        lambda masked: ROPE.rotate(values(4, 2, 16), np.ma.masked_array(np.arange(4))),
         lambda masked: rotary.packed(np.ma.masked_array([0, 4])),
     ],
 )
 def test_masked_arrays_are_refused(call):
-    masked = np.ma.masked_array(values((4, 2, 16)), mask=True)
+    masked = np.ma.masked_array(values(4, 2, 16), mask=True)
     with pytest.raises(TypeError, match=re.escape("masked arrays are not taken: use x.filled")):
         call(masked)
 
