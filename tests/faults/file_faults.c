@@ -3,7 +3,6 @@
 
 // See file_faults.h. Written in C, since it defines functions of the C library, whose exception
 // specifications in C++ differ between versions.
-#define _GNU_SOURCE
 #include "faults/file_faults.h"
 
 #include <dirent.h>
@@ -94,7 +93,7 @@ __attribute__((constructor)) static void start_from_environment(void) {
     if (fault == kNoFault) abort();
   }
   const char* at = getenv("FILE_FAULTS_AT");
-  file_faults_start(root, fault, at == NULL ? 0 : atol(at));
+  file_faults_start(root, fault, at == NULL ? 0 : strtol(at, NULL, 10));
 }
 
 // ---- Paths --------------------------------------------------------------------------------------
