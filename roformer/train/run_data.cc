@@ -141,7 +141,7 @@ void CorpusFiles::tokenize(
   rotary::internal::PendingFile made_of(beside_cache(cache));
   const std::string text = description_of(*this, tokenizer);
   made_of.append(text.data(), text.size());
-  made_of.commit();
+  made_of.commit_durably();
 }
 
 std::shared_ptr<const TokenCache> CorpusFiles::open(const Tokenizer& tokenizer) const {
