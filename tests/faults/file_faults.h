@@ -26,7 +26,7 @@ enum FileFault {
   kNoFault,
   kKill,    /* SIGKILL before the N-th call; of a write, half has happened */
   kError,   /* the N-th call fails with EIO */
-  kFullDisk /* from the N-th call on, what takes space fails with ENOSPC; the first write is short */
+  kFullDisk /* from the N-th call on, what takes space fails with ENOSPC; a first write is short */
 };
 
 void file_faults_start(const char* root, enum FileFault fault, long at);
