@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "faults/file_faults.h"
+#include "io/pending_file.h"
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/folder.h"
 #include "roformer/train/checkpoints.h"
+#include "roformer/train/run_lock.h"
 #include "roformer_testing.h"
 
 namespace rotary::roformer {
@@ -218,6 +221,33 @@ TEST_F(CheckpointNamesTest, LinksAreNotFollowed) {
   save(2);
   EXPECT_EQ(read_folder(path("precious")), (Files{{"file", "kept"}}));
   EXPECT_EQ(names_in(path("run/checkpoints")), (std::vector<std::string>{"step-00000002"}));
+}
+
+TEST_F(CheckpointNamesTest, LeftoversAreRemovedUnlessInUse) {
+  const auto make_folder = [&](const std::string& name) {
+    fs::create_directories(path(name));
+    write_file(path(name + "/model.safetensors"), "part");
+  };
+  make_folder("run/.roformer-abcdef");
+  make_folder("run/checkpoints/.unfinished-abcdef");
+  make_folder("run/.roformer-notes");  // has another form
+  make_folder("precious");
+  fs::create_directory_symlink(path("precious"), path("run/.roformer-ghijkl"));
+  write_file(path("run/.rotary-12-0.tmp"), "part");
+  write_file(path("run/checkpoints/.rotary-12-1.tmp"), "part");
+  const TemporaryFolder used(path("run"), kNewModelPrefix);
+  const internal::PendingFile pending(path("run/config.json"));
+  const std::size_t before = names_in(path("run")).size();
+  remove_leftovers(path("run"), 3600);  // none is as old
+  EXPECT_EQ(names_in(path("run")).size(), before);
+  const RunLock lock(path("run"));
+  EXPECT_EQ(names_in(path("run")).size(), before - 2 + 1);  // and the file of the lock
+  EXPECT_TRUE(fs::exists(used.path()));
+  EXPECT_TRUE(fs::exists(path("run/.roformer-notes")));
+  EXPECT_FALSE(fs::exists(path("run/.roformer-abcdef")));
+  EXPECT_FALSE(fs::exists(path("run/.rotary-12-0.tmp")));
+  EXPECT_THAT(names_in(path("run/checkpoints")), IsEmpty());
+  EXPECT_EQ(names_in(path("precious")).size(), 1u);
 }
 
 TEST_F(CheckpointNamesTest, StrayFoldersAreNotCheckpoints) {
