@@ -13,8 +13,8 @@ namespace rotary::roformer {
 class RunLock {
  public:
   /// Creates the folder if needed, and removes what killed processes left in it. Throws
-  /// std::runtime_error if another process holds the lock, IoError or filesystem_error if the folder
-  /// cannot be written. On a file system without locks there is no lock and no error.
+  /// std::runtime_error if another process holds the lock, IoError or filesystem_error if the
+  /// folder cannot be written. On a file system without locks there is no lock and no error.
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
