@@ -23,12 +23,16 @@ endif()
 string(FIND "${commands}" "/transformer/" torch)
 if(torch EQUAL -1)
   string(APPEND elsewhere "|/pytorch/|/transformer/|/roformer/(model|checkpoint|train|tasks|cli)/"
-         "|/tests/roformer/(checkpoint|folds|language|model|optimizer|precision|run_config|step|tasks"
+         "|/tests/roformer/(checkpoint|checkpoint_faults|folds|language|model|optimizer|precision|run_config|step|tasks"
          "|train)_test[.]cc$")
 endif()
 string(FIND "${commands}" "ROTARY_TORCH_CUDA_KERNELS" torch_kernels)
 if(torch_kernels EQUAL -1)  # host code of kernels, for a PyTorch with CUDA
   string(APPEND elsewhere "|/linear_attention/chunk_product[.]cc$")
+endif()
+string(FIND "${commands}" "/faults/file_faults.c\"" faults)
+if(faults EQUAL -1)  # under sanitizers
+  string(APPEND elsewhere "|/tests/faults/|/checkpoint_faults_test[.]cc$")
 endif()
 set(forgotten "")
 foreach(folder IN ITEMS src pytorch transformer roformer tools tests bench examples)

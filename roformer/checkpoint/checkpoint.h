@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,6 +76,8 @@ Model load_complete_model(const std::filesystem::path& path,
 struct SaveOptions {
   /// Larger models are written as several files.
   std::int64_t max_shard_bytes = std::int64_t{5} << 30;
+  /// Adds files to the folder before it appears, or before the config of an existing one.
+  std::function<void(const std::filesystem::path&)> add_files{};
 };
 
 /// The parameters under the names that transformers expects, with its position table.

@@ -4,7 +4,6 @@
 // From a model to files.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -111,27 +110,20 @@ void fill_folder(const fs::path& folder, const Config& config, const TensorMap& 
                  const SaveOptions& options) {
   const std::set<std::string> files = write_weights(folder, tensors, options.max_shard_bytes);
   remove_stale(folder, files);
+  if (options.add_files) options.add_files(folder);
   write_text(folder / "config.json", config_of(config, tensors));
 }
 
 /// Written under a temporary name, then renamed.
 void write_new_folder(const fs::path& folder, const Config& config, const TensorMap& tensors,
                       const SaveOptions& options) {
+  constexpr std::int64_t kMinAge = 60;  // s; between the creation of a folder and its lock
   const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
-  std::string name = ".";
-  name.append(folder.filename().string()).append("-").append(std::to_string(::getpid()));
-  const fs::path beside = parent / name.append(".tmp");
-  fs::create_directories(parent);
-  remove_folder(beside);
-  fs::create_directory(beside);
-  try {
-    fill_folder(beside, config, tensors, options);
-    fs::rename(beside, folder);
-  } catch (...) {
-    remove_folder(beside);
-    throw;
-  }
-  sync_folder(parent);
+  create_folders(parent);
+  remove_leftovers(parent, kMinAge);
+  TemporaryFolder beside(parent, kNewModelPrefix);
+  fill_folder(beside.path(), config, tensors, options);
+  beside.rename_to(folder);
 }
 
 }  // namespace

@@ -36,10 +36,9 @@ Examples:
   roformer convert bert-base-chinese/ rope-base-chinese/
   roformer convert model/ shards/ --shard 500)";
 
-void copy_vocabulary(const std::filesystem::path& source, const std::filesystem::path& target) {
+void copy_vocabulary(const std::filesystem::path& source, const std::filesystem::path& folder) {
   const std::filesystem::path vocabulary = source / "vocab.txt";
-  if (!std::filesystem::is_directory(target) || !std::filesystem::exists(vocabulary)) return;
-  VocabularyFiles::read(vocabulary, {}).write(target);
+  if (std::filesystem::exists(vocabulary)) VocabularyFiles::read(vocabulary, {}).write(folder);
 }
 
 void convert(const ConvertOptions& options) {
@@ -48,8 +47,10 @@ void convert(const ConvertOptions& options) {
   }
   const Conversion result = convert_to_rope(options.source);
   write_checkpoint(options.target, result.config, result.tensors,
-                   {.max_shard_bytes = static_cast<std::int64_t>(options.shard * 1e6)});
-  copy_vocabulary(options.source, options.target);
+                   {.max_shard_bytes = static_cast<std::int64_t>(options.shard * 1e6),
+                    .add_files = [&options](const std::filesystem::path& folder) {
+                      copy_vocabulary(options.source, folder);
+                    }});
   const std::size_t made =
       result.tensors.contains("encoder.embed_positions.weight") ||
               result.tensors.contains("roformer.encoder.embed_positions.weight")

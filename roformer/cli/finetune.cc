@@ -71,8 +71,7 @@ Examples:
 
 void save_with_vocabulary(const fs::path& folder, const ModelImpl& model,
                           const VocabularyFiles& files) {
-  save_model(folder, model);
-  files.write(folder);
+  save_model(folder, model, {.add_files = [&files](const fs::path& into) { files.write(into); }});
 }
 
 Json metrics_json(const Metrics& metrics) {

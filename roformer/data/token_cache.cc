@@ -139,7 +139,7 @@ void TokenCacheWriter::finish() {
   trailer.directory_checksum = hash_bytes(directory);
   trailer.checksum = checksum_of(trailer);
   file_->append(&trailer, sizeof trailer);
-  file_->commit();
+  file_->commit_durably();
 }
 
 // ---- Reading -----------------------------------------------------------------------------------

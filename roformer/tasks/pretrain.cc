@@ -313,8 +313,8 @@ TrainOutcome PretrainRun::run_stages() {
 
 void PretrainRun::write_model() {
   const fs::path target = folder_ / "model";
-  save_model(target, *model_);
-  files_.write(target);
+  save_model(target, *model_,
+             {.add_files = [this](const fs::path& folder) { files_.write(folder); }});
   say("the model is in " + target.string());
 }
 

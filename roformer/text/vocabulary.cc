@@ -93,7 +93,7 @@ void Vocabulary::save(const std::filesystem::path& path) const {
   std::string lines;
   for (const std::string& token : tokens_) lines.append(token).append("\n");
   file.append(lines.data(), lines.size());
-  file.commit();
+  file.commit_durably();
 }
 
 }  // namespace rotary::roformer

@@ -6,12 +6,15 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "io/json_file.h"
+#include "io/output_target.h"
 #include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/folder.h"
@@ -29,7 +32,6 @@ namespace fs = std::filesystem;
 using internal::Json;
 
 constexpr std::string_view kStep = "step-";
-constexpr std::string_view kUnfinished = ".unfinished-";
 
 std::string folder_of_step(std::int64_t step) {
   char name[32];
@@ -37,15 +39,13 @@ std::string folder_of_step(std::int64_t step) {
   return name;
 }
 
-bool is_checkpoint(const fs::path& path) {
-  const std::string name = path.filename().string();
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return name.starts_with(kStep) && name.size() > kStep.size() &&
-         std::all_of(name.begin() + kStep.size(), name.end(), digit);
-}
-
+/// -1 if the name is not one that folder_of_step() makes.
 std::int64_t step_of_checkpoint(const fs::path& checkpoint) {
-  return std::stoll(checkpoint.filename().string().substr(kStep.size()));
+  const std::string name = checkpoint.filename().string();
+  std::int64_t step = -1;
+  if (!name.starts_with(kStep)) return -1;
+  std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+  return step >= 0 && name == folder_of_step(step) ? step : -1;
 }
 
 constexpr std::string_view kStateFile = "trainer.json";
@@ -116,21 +116,28 @@ TensorMap moments_by_name(const ParameterStore& parameters, const Moments& momen
 void remove_old(const fs::path& run, std::int64_t keep) {
   const std::vector<fs::path> all = list_checkpoints(run);
   const auto number = static_cast<std::int64_t>(all.size());
+  // Renamed first, on the disk too: a partly removed checkpoint must not look complete.
+  std::vector<fs::path> renamed;
   for (std::int64_t i = 0; i < number - keep; ++i) {
-    // Renamed first: a partly removed checkpoint must not look complete.
     const fs::path& old = all[static_cast<std::size_t>(i)];
-    const fs::path away = old.parent_path() / (std::string(kUnfinished) + old.filename().string());
+    fs::path away = unused_name(old.parent_path(), kUnfinishedPrefix);
     std::error_code failed;
     fs::rename(old, away, failed);
-    if (!failed) remove_folder(away);
+    if (!failed) renamed.push_back(std::move(away));
   }
+  if (renamed.empty()) return;
+  internal::sync_folder(run / "checkpoints");
+  for (const fs::path& folder : renamed) remove_folder(folder);
 }
 
 void remove_unfinished(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(kUnfinished)) found.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kUnfinishedPrefix)) found.push_back(entry.path());
   }
+  if (found.empty()) return;
+  internal::sync_folder(folder);  // an old checkpoint may still have its name on the disk
   for (const fs::path& path : found) remove_folder(path);
 }
 
@@ -140,7 +147,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> found;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", failed)) {
-    if (is_checkpoint(entry.path())) found.push_back(entry.path());
+    if (step_of_checkpoint(entry.path()) >= 0) found.push_back(entry.path());
   }
   std::ranges::sort(found, {}, step_of_checkpoint);
   return found;
@@ -165,25 +172,20 @@ fs::path CheckpointWriter::write(const ModelImpl& model, const ParameterStore& p
                                  const Moments& moments, const TrainState& state) const {
   const fs::path folder = run / "checkpoints";
   const fs::path target = folder / folder_of_step(state.step);
-  const fs::path beside = folder / (std::string(kUnfinished) + folder_of_step(state.step));
   try {
-    fs::create_directories(folder);
+    create_folders(folder);
     remove_unfinished(folder);
-    fs::create_directory(beside);
-    save_model(beside, model);
-    write_tensors(beside / "optimizer.safetensors", moments_by_name(parameters, moments));
-    if (add_files) add_files(beside);
-    write_text(beside / kStateFile, to_text(state, beside));
-    sync_folder(beside);
-    remove_folder(target);
-    fs::rename(beside, target);
-    sync_folder(folder);
+    // The metrics of the steps up to this one are on the disk before it is.
+    sync_file(run / "metrics.jsonl");
+    internal::sync_folder(run);
+    TemporaryFolder beside(folder, kUnfinishedPrefix);
+    save_model(beside.path(), model);
+    write_tensors(beside.path() / "optimizer.safetensors", moments_by_name(parameters, moments));
+    if (add_files) add_files(beside.path());
+    write_text(beside.path() / kStateFile, to_text(state, beside.path()));
+    beside.rename_to(target);
   } catch (const fs::filesystem_error& error) {
-    remove_folder(beside);
     throw IoError(target.string(), IoError::kNoOffset, "cannot write: " + error.code().message());
-  } catch (...) {
-    remove_folder(beside);
-    throw;
   }
   remove_old(run, keep);
   return target;

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "io/output_target.h"
 #include "io/pending_file.h"
 #include "json/json.h"
 #include "rotary/error.h"
@@ -129,19 +130,21 @@ bool CorpusFiles::needs_tokenizing(const Tokenizer& tokenizer) const {
 void CorpusFiles::tokenize(
     const Tokenizer& tokenizer,
     const std::function<void(std::uint64_t, std::uint64_t)>& progress) const {
-  // Until the new cache is complete, the old one must not be mistaken for it.
-  fs::remove(cache);
   const std::vector<fs::path> files = find_texts(paths);
+  // The old cache must not be mistaken for the new one, nor the new one be there without its
+  // description: first the old one is gone, then the new description is there, each on the disk.
+  fs::remove(cache);
+  internal::sync_folder(cache.parent_path());
+  internal::PendingFile made_of(beside_cache(cache));
+  const std::string text = description_of(*this, tokenizer);
+  made_of.append(text.data(), text.size());
+  made_of.commit_durably();
   const auto threads = config.threads > 0
                            ? static_cast<std::size_t>(config.threads)
                            : std::max<std::size_t>(1, std::thread::hardware_concurrency());
   build_token_cache(
       {.files = files, .format = document_format_of(config, files), .field = config.field},
       tokenizer, cache, {.threads = threads, .progress = progress});
-  rotary::internal::PendingFile made_of(beside_cache(cache));
-  const std::string text = description_of(*this, tokenizer);
-  made_of.append(text.data(), text.size());
-  made_of.commit();
 }
 
 std::shared_ptr<const TokenCache> CorpusFiles::open(const Tokenizer& tokenizer) const {

@@ -12,9 +12,9 @@ namespace rotary::roformer {
 /// nothing by itself.
 class RunLock {
  public:
-  /// Creates the folder if needed. Throws std::runtime_error if another process holds the lock,
-  /// IoError or filesystem_error if the folder cannot be written. On a file system without locks
-  /// there is no lock and no error.
+  /// Creates the folder if needed, and removes what killed processes left in it. Throws
+  /// std::runtime_error if another process holds the lock, IoError or filesystem_error if the
+  /// folder cannot be written. On a file system without locks there is no lock and no error.
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include "rotary/error.h"
 
 namespace rotary::internal {
@@ -47,8 +50,12 @@ void sync_folder(const fs::path& folder) {
   const int descriptor =
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  ::fsync(descriptor);
+  const int result = ::fsync(descriptor);
+  const int code = errno;
   ::close(descriptor);
+  if (result == 0 || code == EINVAL || code == ENOTSUP) return;
+  throw IoError(folder.empty() ? "." : folder.string(), IoError::kNoOffset,
+                "cannot write: " + std::generic_category().message(code));
 }
 
 }  // namespace rotary::internal

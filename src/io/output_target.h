@@ -20,8 +20,9 @@ struct OutputTarget {
 /// device: a rename would replace it.
 OutputTarget resolve_output(const std::filesystem::path& path);
 
-/// fsync of a folder: afterwards its renames survive a power failure. Best effort: the folder may
-/// be writable but not readable.
+/// fsync of a folder: afterwards its renames survive a power failure. Nothing happens to a folder
+/// that is writable but not readable, or on a file system that cannot sync folders. Throws IoError
+/// if the disk fails.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace rotary::internal

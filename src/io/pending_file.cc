@@ -4,6 +4,7 @@
 #include "io/pending_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +22,9 @@
 
 namespace rotary::internal {
 namespace {
+
+constexpr std::string_view kPrefix = ".rotary-";
+constexpr std::string_view kSuffix = ".tmp";
 
 [[noreturn]] void fail_with_errno(const std::filesystem::path& target, const char* action) {
   const int code = errno;
@@ -31,7 +36,8 @@ namespace {
 /// may already have the maximum length.
 std::string temporary_name() {
   static std::atomic<std::uint64_t> counter{0};
-  return ".rotary-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+  return std::string(kPrefix) + std::to_string(::getpid()) + "-" + std::to_string(counter++) +
+         std::string(kSuffix);
 }
 
 }  // namespace
@@ -46,6 +52,7 @@ PendingFile::PendingFile(const std::filesystem::path& target) {
     if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) break;
   }
   if (descriptor_ < 0) fail_with_errno(target, "cannot create a file beside it");
+  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have no locks
   if (resolved.mode && ::fchmod(descriptor_, *resolved.mode) != 0) {
     const int code = errno;
     ::close(descriptor_);
@@ -85,6 +92,15 @@ void PendingFile::commit_durably() {
   if (::fsync(descriptor_) != 0) fail_with_errno(target_, "cannot write");
   commit();
   sync_folder(target_.parent_path());
+}
+
+void PendingFile::remove_if_abandoned(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  ::close(descriptor);
 }
 
 }  // namespace rotary::internal

@@ -12,7 +12,8 @@ namespace rotary::internal {
 /// Writes a temporary file beside `target` and renames it on commit(). Without a commit the
 /// temporary file is removed and an existing target is unchanged. A symbolic link stays, and what
 /// it leads to is replaced; permissions of a replaced file are kept. Throws IoError with the path
-/// of the target, also if that is no regular file.
+/// of the target, also if that is no regular file. The temporary file is locked: one that a killed
+/// process left is not.
 class PendingFile {
  public:
   explicit PendingFile(const std::filesystem::path& target);
@@ -26,6 +27,10 @@ class PendingFile {
   /// commit() with fsync of the file and its folder: after a power failure there is the old file or
   /// the new one.
   void commit_durably();
+
+  /// Removes a file that has the name of a temporary one and that no process has locked. Links are
+  /// not followed, errors ignored.
+  static void remove_if_abandoned(const std::filesystem::path& path);
 
  private:
   std::filesystem::path target_;

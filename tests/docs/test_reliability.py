@@ -1,0 +1,45 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reliability.md and the tests that it names: each of them exists."""
+
+import re
+
+import pytest
+from pages import ROOT
+
+PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+ROWS = [
+    row.strip("| ").split(" | ") for row in PAGE.splitlines() if re.match(r"\| (?!promise)", row)
+]
+NAME = r"`(test_\w+|\w+\.\w+)`"
+FILE = rf"`(tests/[\w/]+\.(?:py|cc))`: ({NAME}(?:, {NAME})*)"
+
+
+def named_tests(row):
+    """(file, test) of the last column, which has the form "`file`: `test`, `test`; `file`: ..."."""
+    found = []
+    for part in row[-1].split("; "):
+        named = re.fullmatch(FILE, part)
+        assert named, f"not a list of tests: {part}"
+        found += [(named[1], name) for name in re.findall(NAME, named[2])]
+    return found
+
+
+def defines(text, name):
+    if "." not in name:
+        return re.search(rf"^def {name}\(", text, re.M)
+    suite, test = name.split(".")
+    return re.search(rf"^TEST(_F|_P)?\({suite}, {test}\)", text, re.M)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
+def test_a_promise_has_tests(row):
+    assert len(row) == 2
+    for file, name in named_tests(row):
+        path = ROOT / file
+        assert path.is_file(), file
+        assert defines(path.read_text(encoding="utf-8"), name), f"{file} has no {name}"
+
+
+def test_every_promise_is_read():
+    assert len(ROWS) >= 20
