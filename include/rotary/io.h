@@ -36,8 +36,8 @@ struct Tensor {
   ConstTensorView view() const;
 };
 
-/// A whole file, memory-mapped read-only: opening does not read it. If another process truncates the
-/// file meanwhile, reading beyond its new end ends the process by SIGBUS.
+/// A whole file, memory-mapped read-only: opening does not read it. If another process truncates
+/// the file meanwhile, reading beyond its new end ends the process by SIGBUS.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);

@@ -91,8 +91,8 @@ RunConfig read_run_config(const std::filesystem::path& path);
 /// Checks rules between keys. Throws std::invalid_argument.
 void check_run_config(const RunConfig& config, std::int64_t num_ranks);
 
-/// The key by which a run with `config` would not continue the run of `kept`; empty if there is none.
-/// What does not change the weights may differ, and a constant schedule may get more steps.
+/// The key by which a run with `config` would not continue the run of `kept`; empty if there is
+/// none. What does not change the weights may differ, and a constant schedule may get more steps.
 std::string_view other_key(const RunConfig& config, const RunConfig& kept);
 
 std::string to_json(const RunConfig& config);

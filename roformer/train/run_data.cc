@@ -31,8 +31,8 @@ bool is_token_cache(const fs::path& path) {
   return std::string_view(first.data(), first.size()) == kFirstBytes;
 }
 
-/// Not by a recursive iterator: see checkpoint/folder.h. Links to folders are not followed: they may
-/// form a circle.
+/// Not by a recursive iterator: see checkpoint/folder.h. Links to folders are not followed: they
+/// may form a circle.
 void add_texts_of_folder(const fs::path& folder, std::vector<fs::path>& files) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
