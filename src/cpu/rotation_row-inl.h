@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "cpu/cos_sin-inl.h"
 #include "cpu/rotation_row_buffer.h"
@@ -34,7 +35,7 @@ class RotationRowBuilder {
  public:
   RotationRowBuilder(const RotateParams& params, RowLayout layout)
       : params_(params),
-        buffers_{RotationRowBuffer<T>(params.pairs), RotationRowBuffer<T>(params.pairs)},
+        buffer_(params.pairs, layout != RowLayout::kPerPair),
         reader_(params.positions),
         layout_(layout) {
     const AngleSource& source = params.source;
@@ -56,21 +57,36 @@ class RotationRowBuilder {
     step_ = positions.step();
   }
 
+  /// How many rows can be valid at the same time, at least 2. Rows of the cache need no buffer.
+  std::int64_t max_rows() const {
+    const std::int64_t last = params_.operands.front().in.shape[1] - 1;
+    const bool all_cached = layout_ == RowLayout::kPerPair && is_cached_range_ &&
+                            cached_row(0) != nullptr && cached_row(last) != nullptr;
+    return all_cached ? std::numeric_limits<std::int64_t>::max() : buffer_.max_rows();
+  }
+
   /// Valid until the second call after this one: a row is in use while the next is built.
   HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token) {
-    buffer_ = buffer_ == &buffers_[0] ? &buffers_[1] : &buffers_[0];
+    slot_ = 1 - slot_;
+    return build(batch, token, slot_);
+  }
+
+  /// Valid until the next call with the same slot, 0 .. max_rows() - 1.
+  HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token, std::int64_t slot) {
+    slot_ = slot;
     const T* cached = is_cached_range_ ? cached_row(token) : nullptr;
     RotationRow<T> row = cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
                                            : computed_row(batch, token);
     if (layout_ == RowLayout::kPerPair) return row;
-    row.arranged_c = buffer_->arranged_c();
-    row.arranged_s = buffer_->arranged_s();
+    row.arranged_c = buffer_.arranged_c(slot_);
+    row.arranged_s = buffer_.arranged_s(slot_);
     if (layout_ == RowLayout::kPerElement) {
-      to_per_element(row.c, row.s, params_.pairs, buffer_->arranged_c(), buffer_->arranged_s());
+      to_per_element(row.c, row.s, params_.pairs, buffer_.arranged_c(slot_),
+                     buffer_.arranged_s(slot_));
     } else {
       row.odd_begin = (params_.pairs + 1) / 2;
-      to_even_odd(row.c, params_.pairs, row.odd_begin, buffer_->arranged_c());
-      to_even_odd(row.s, params_.pairs, row.odd_begin, buffer_->arranged_s());
+      to_even_odd(row.c, params_.pairs, row.odd_begin, buffer_.arranged_c(slot_));
+      to_even_odd(row.s, params_.pairs, row.odd_begin, buffer_.arranged_s(slot_));
     }
     return row;
   }
@@ -108,13 +124,13 @@ class RotationRowBuilder {
       }
     }
     if (c == nullptr) {
-      unit_row(source, positions, buffer_->c(), buffer_->s());
-      c = buffer_->c();
-      s = buffer_->s();
+      unit_row(source, positions, buffer_.c(slot_), buffer_.s(slot_));
+      c = buffer_.c(slot_);
+      s = buffer_.s(slot_);
     }
     if (is_unit_) return {c, s};
-    apply_magnitude(params_, positions, c, s, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    apply_magnitude(params_, positions, c, s, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   /// Fast path of from_phases() for is_simple_ and an integer position: the same bits.
@@ -126,32 +142,32 @@ class RotationRowBuilder {
       const PhaseTable& table = *source.phases;
 #if HWY_TARGET != HWY_SCALAR
       cos_sin_of(static_cast<std::uint64_t>(position), table.sums_low.data(),
-                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), buffer_->c(),
-                 buffer_->s());
+                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), buffer_.c(slot_),
+                 buffer_.s(slot_));
 #else
       (void)table;
       AxisPositions positions;
       positions.is_one_integer = true;
       positions.fixed[0] = to_fixed(position);
-      unit_row(source, positions, buffer_->c(), buffer_->s());
+      unit_row(source, positions, buffer_.c(slot_), buffer_.s(slot_));
 #endif
-      c = buffer_->c();
-      s = buffer_->s();
+      c = buffer_.c(slot_);
+      s = buffer_.s(slot_);
     }
     if (is_unit_) return {c, s};
-    scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   RotationRow<T> from_table(std::int64_t batch, std::int64_t token) {
     const std::int64_t row = reader_.at(0, batch, token).integer;
-    read_table_row(params_, batch, row, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    read_table_row(params_, batch, row, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   const RotateParams& params_;
-  RotationRowBuffer<T> buffers_[2];
-  RotationRowBuffer<T>* buffer_ = nullptr;  // of the row being built
+  RotationRowBuffer<T> buffer_;
+  std::int64_t slot_ = 0;  // of the row being built
   PositionReader reader_;
   RowLayout layout_;
   bool is_unit_ = false;          // z = e^(i phase), without scale, growth or conjugation

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The table of experiment.h on every target of the CPU engine, against the reference; nothing is
-// written outside of the rotary slice and the view.
+// The table of experiment.h on every target of the CPU engine and in every write order, against the
+// reference; nothing is written outside of the rotary slice and the view.
 
 #include <gtest/gtest.h>
 
@@ -13,13 +13,23 @@
 namespace rotary {
 namespace {
 
+/// Blocks of one token, of some, of more than a call has.
+constexpr WriteOrder kOrders[] = {{HeadOrder::kColumns, 1}, {HeadOrder::kLines, 1},
+                                  {HeadOrder::kAddress, 1}, {HeadOrder::kColumns, kMaxBlockTokens},
+                                  {HeadOrder::kLines, 3},   {HeadOrder::kAddress, 2}};
+
 class RotateTest : public testing::TestWithParam<TableParam> {};
 
 TEST_P(RotateTest, MatchesTheReference) {
   const auto [dtype, layout] = GetParam();
   CaseTable(dtype, layout).for_each_group([](CaseTable::Group& group) {
     on_every_target([&](std::string_view) {
-      for (const auto& experiment : group) ASSERT_TRUE(experiment->run(on_cpu));
+      for (const auto& experiment : group) {
+        ASSERT_TRUE(experiment->run(on_cpu));
+        for (const WriteOrder& order : kOrders) {
+          ASSERT_TRUE(experiment->run(on_cpu_in(order))) << name_of(order);
+        }
+      }
     });
   });
 }
