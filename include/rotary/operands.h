@@ -42,7 +42,7 @@ class Operands {
   Operands(const TensorView& x) noexcept : one_(x) {}           // NOLINT
   Operands(const Operand& operand) noexcept : one_(operand) {}  // NOLINT
   Operands(std::span<const Operand> list) noexcept              // NOLINT
-      : one_(TensorView{}), list_(list), is_list_(true) {}
+      : list_(list), is_list_(true) {}
   Operands(std::initializer_list<Operand> list) noexcept  // NOLINT
       : Operands(std::span<const Operand>(list.begin(), list.size())) {}
 
@@ -51,7 +51,9 @@ class Operands {
   }
 
  private:
-  Operand one_;
+  union {
+    Operand one_;  // unused, and not initialised, for a list: a decoding step would notice it
+  };
   std::span<const Operand> list_;
   bool is_list_ = false;
 };

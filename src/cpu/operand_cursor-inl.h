@@ -112,12 +112,13 @@ RotateTokens<typename E::Compute> choose_realigned([[maybe_unused]] const Rotate
 template <typename T>
 class OperandCursor {
  public:
-  /// `scratch` holds one rotary slice. seek() must follow.
-  void begin(const RotateParams& params, const Operand& x, StoreMode mode, HeadOrder order,
-             void* scratch) {
+  /// The operand of that index. `scratch` holds one rotary slice. seek() must follow.
+  void begin(const RotateParams& params, const CpuPlan& plan, std::size_t index, void* scratch) {
+    const Operand& x = params.operands[index];
+    const StoreMode mode = plan.store_modes[index];
     params_ = &params;
     operand_ = &x;
-    choose(mode, order);
+    choose(plan, index);
     heads_ = {.in_token_bytes = x.in.strides[1] * element_size(),
               .out_token_bytes = x.out.strides[1] * element_size(),
               .in_stride = x.in.strides[2],
@@ -177,7 +178,9 @@ class OperandCursor {
   }
 
  private:
-  void choose(StoreMode mode, HeadOrder order) {
+  void choose(const CpuPlan& plan, std::size_t index) {
+    const StoreMode mode = plan.store_modes[index];
+    const HeadOrder order = plan.head_orders[index];
     if constexpr (sizeof(T) == sizeof(double)) {
       choose_for<Float64>(mode, order);
     } else if (operand_->in.dtype == DType::kBFloat16) {
@@ -188,12 +191,14 @@ class OperandCursor {
       choose_for<Float32>(mode, order);
     }
 #if ROTARY_CPU_IS_NEON && ROTARY_CPU_ARMV86
-    if constexpr (sizeof(T) == sizeof(float)) choose_armv86(order);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (plan.uses_armv86) choose_armv86(order);
+    }
 #endif
   }
 #if ROTARY_CPU_IS_NEON && ROTARY_CPU_ARMV86
   void choose_armv86(HeadOrder order) {
-    if (!has_armv86() || !is_dense(*params_, *operand_)) return;
+    if (!is_dense(*params_, *operand_)) return;
     const Armv86Kernel chosen =
         choose_armv86_kernel(operand_->in.dtype, params_->read, params_->pairs, order);
     if (chosen.rotate == nullptr) return;

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The plan of a CPU call: tasks, the orders of tokens and of results, store modes. Made once per call, the
-// same for every target.
+// The plan of a CPU call: tasks, the orders of tokens and of results, store modes. Made once per
+// call, the same for every target.
 #pragma once
 
 #include <array>
@@ -47,6 +47,7 @@ struct CpuPlan {
   std::array<HeadOrder, kMaxOperands> head_orders{};  // of each operand; never kAuto
   std::array<StoreMode, kMaxOperands> store_modes{};  // of each operand
   bool has_stream_stores = false;
+  bool uses_armv86 = false;  // has_armv86(), asked once
 };
 
 CpuPlan make_cpu_plan(const RotateParams& params, const Threads& threads) noexcept;

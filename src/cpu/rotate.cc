@@ -37,7 +37,7 @@ class OperandCursors {
       const bool is_double = x.in.dtype == DType::kFloat64;
       if (is_double != (sizeof(T) == sizeof(double)) || x.in.shape[2] == 0) continue;
       OperandCursor<T>& cursor = cursors_[count_++];
-      cursor.begin(params, x, plan.store_modes[i], plan.head_orders[i], scratch);
+      cursor.begin(params, plan, i, scratch);
       if (cursor.row_layout() != RowLayout::kPerPair) row_layout_ = cursor.row_layout();
     }
   }
@@ -58,8 +58,12 @@ struct TokenIterator {
       : batches(params.operands.front().in.shape[0]),
         tokens(params.operands.front().in.shape[1]),
         token_outer(plan.token_order == TokenOrder::kTokenOuter),
-        b(token_outer ? rank % batches : rank / tokens),
-        t(token_outer ? rank / batches : rank % tokens) {}
+        b(0),
+        t(0) {
+    if (rank == 0) return;  // no divisions in a decoding step
+    b = token_outer ? rank % batches : rank / tokens;
+    t = token_outer ? rank / batches : rank % tokens;
+  }
 
   /// Which coordinates a step changed.
   enum class Change : std::uint8_t { kToken, kBatch, kBoth };
@@ -225,7 +229,7 @@ void rotate_on_cpu(const RotateParams& params, const Threads& threads) {
     const std::int64_t last = plan.num_tokens * (task + 1) / plan.tasks;
     engine(params, plan, first, last);
   };
-  if (plan.tasks == 1) return run(0);
+  if (plan.tasks == 1) return engine(params, plan, 0, plan.num_tokens);
   run_tasks(threads, plan.tasks, std::ref(run));
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Per target: the fast kernels, for heads with contiguous elements and equal input and output
-// pairing. A head is cut into columns of vectors. A HeadOrder says in which order the columns of the
-// heads of a token are rotated and stored.
+// pairing. A head is cut into columns of vectors. A HeadOrder says in which order the columns of
+// the heads of a token are rotated and stored.
 
 #if defined(ROTARY_CPU_ROTATE_DENSE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROTARY_CPU_ROTATE_DENSE_INL_H
@@ -131,6 +131,11 @@ std::int64_t rotate_by_column(Writer writer, D d, const HeadSlices<typename Poli
                               const RotationRow<typename Policy::T>& row, std::int64_t i,
                               std::int64_t end) {
   const std::int64_t width = column_width<Policy>(d);
+  if constexpr (kMaxColumns >= 8) {
+    for (; i + 8 * width <= end; i += 8 * width) {
+      rotate_columns<Policy, 8, kPrefetch>(writer, d, a, row, i);
+    }
+  }
   if constexpr (kMaxColumns >= 4) {
     for (; i + 4 * width <= end; i += 4 * width) {
       rotate_columns<Policy, 4, kPrefetch>(writer, d, a, row, i);
@@ -164,8 +169,8 @@ HWY_INLINE auto rotated_columns(D d, const typename Policy::Storage* in, std::in
       {Policy::rotate(d, Policy::table(d, row, column(kColumns)), data[kColumns])...}};
 }
 
-/// Columns that HeadOrder::kLines rotates at a time. Four vectors of NEON are a cache line; two
-/// lines of a single run hide more of the latency of loads.
+/// Columns that are rotated at a time. Four vectors of NEON are a cache line; two lines of a single
+/// run hide more of the latency of loads.
 template <class Policy>
 inline constexpr std::size_t kLineColumns =
     !HWY_ARCH_X86 && Policy::kRuns == 1 && Policy::kElementsPerLane == 1 ? 8 : 4;
@@ -316,7 +321,7 @@ void rotate_dense(const TokenHeads& heads, const char* in, char* out,
       } else if constexpr (kOrder == HeadOrder::kLines) {
         i = rotate_by_line<Policy, false, kPrefetch>(Writer(), full, a, *rows);
       } else {
-        constexpr std::size_t kMaxColumns = kHasVectors ? 4 : 1;
+        constexpr std::size_t kMaxColumns = kHasVectors ? kLineColumns<Policy> : 1;
         const std::int64_t end = Policy::end(a.pairs);
         i = rotate_by_column<Policy, kMaxColumns, kPrefetch>(Writer(), full, a, *rows, i, end);
       }

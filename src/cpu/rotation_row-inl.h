@@ -50,9 +50,9 @@ class RotationRowBuilder {
     cos_scale_ = static_cast<T>(params.direction == Direction::kInverse ? 1.0 / scale : scale);
     sin_scale_ = params.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
     const Positions& positions = params.positions;
-    is_cached_range_ = is_simple_ && is_unit_ && source.cache != nullptr &&
-                       positions.kind() == Positions::Kind::kRange &&
+    is_simple_range_ = is_simple_ && positions.kind() == Positions::Kind::kRange &&
                        positions.first().data == nullptr;
+    is_cached_range_ = is_simple_range_ && is_unit_ && source.cache != nullptr;
     first_ = positions.start();
     step_ = positions.step();
   }
@@ -107,6 +107,7 @@ class RotationRowBuilder {
 
   RotationRow<T> from_phases(std::int64_t batch, std::int64_t token) {
     if constexpr (sizeof(T) == sizeof(float)) {
+      if (is_simple_range_) return from_integer(first_ + step_ * token);
       if (is_simple_) {
         const Position p = reader_.at(0, batch, token);
         if (!p.is_real) return from_integer(p.integer);
@@ -172,7 +173,8 @@ class RotationRowBuilder {
   RowLayout layout_;
   bool is_unit_ = false;          // z = e^(i phase), without scale, growth or conjugation
   bool is_simple_ = false;        // z = scale * that, of one exact phase per pair
-  bool is_cached_range_ = false;  // both, for a range of positions, with a cos/sin cache
+  bool is_simple_range_ = false;  // is_simple_, for one range of positions
+  bool is_cached_range_ = false;  // both, for such a range, with a cos/sin cache
   std::int64_t first_ = 0;        // position of token 0 of that range
   std::int64_t step_ = 0;
   T cos_scale_ = 1;  // is_simple_: the scale, with the sign of the direction

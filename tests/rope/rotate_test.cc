@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <iterator>
+
 #include "rope/experiment.h"
 #include "rope/on_every_target.h"
 #include "rotary/cpu.h"
@@ -22,11 +25,15 @@ class RotateTest : public testing::TestWithParam<TableParam> {};
 
 TEST_P(RotateTest, MatchesTheReference) {
   const auto [dtype, layout] = GetParam();
-  CaseTable(dtype, layout).for_each_group([](CaseTable::Group& group) {
+  const bool all = layout == Layout::kContiguous;
+  CaseTable(dtype, layout).for_each_group([all](CaseTable::Group& group) {
     on_every_target([&](std::string_view) {
+      std::size_t next = 0;
       for (const auto& experiment : group) {
         ASSERT_TRUE(experiment->run(on_cpu));
-        for (const WriteOrder& order : kOrders) {
+        // Every order of contiguous tensors, one in turn of the other layouts.
+        for (std::size_t i = 0; i < (all ? std::size(kOrders) : 1); ++i) {
+          const WriteOrder& order = kOrders[next++ % std::size(kOrders)];
           ASSERT_TRUE(experiment->run(on_cpu_in(order))) << name_of(order);
         }
       }
