@@ -245,8 +245,7 @@ void add_bench(CLI::App& app) {
       ->type_name("N");
   verb->add_option("--target", options->target, "SIMD target; default: the best of this machine")
       ->type_name("NAME");
-  verb->add_flag("--orders", options->orders,
-                 "Measure every order of writing results instead; mark the library's and the best");
+  verb->add_flag("--orders", options->orders, "Measure every order of writing results instead");
   verb->add_option("--out", options->out, "Also write the JSON to this file")->type_name("FILE");
   verb->add_flag("--quick", options->quick, "Few repetitions: rough figures in seconds");
   verb->add_flag("--json", options->json, "Print JSON");

@@ -112,6 +112,38 @@ HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t
   }
 }
 
+#if ROTARY_CPU_IS_NEON
+/// The upper half of 32-bit positions times fractions of a turn, for the pairs of one vector.
+/// Widening multiplications in memory order, then the upper half of each product.
+HWY_INLINE uint32x4_t phase_tops(uint32x4_t position, uint32x4_t low, uint32x4_t high) {
+  const uint64x2_t lower_two = vmull_u32(vget_low_u32(low), vget_low_u32(position));
+  const uint64x2_t upper_two = vmull_high_u32(low, position);
+  const uint32x4_t product =
+      vuzp2q_u32(vreinterpretq_u32_u64(lower_two), vreinterpretq_u32_u64(upper_two));
+  return vmlaq_u32(product, high, position);
+}
+
+/// cos and sin of `rows` positions from `position` on, all below 2^32, `stride` apart in memory.
+/// One vector of pairs of all rows after the other: constants stay in registers.
+inline void cos_sin_of_range(std::uint32_t position, std::size_t rows,
+                             const std::uint32_t* HWY_RESTRICT low,
+                             const std::uint32_t* HWY_RESTRICT high, std::size_t count,
+                             float* HWY_RESTRICT c, float* HWY_RESTRICT s, std::size_t stride) {
+  const FullTag<float> d;
+  using Top = hn::Vec<hn::RebindToUnsigned<decltype(d)>>;
+  for (std::size_t i = 0; i < count; i += 4) {
+    const uint32x4_t f_low = vld1q_u32(low + i);
+    const uint32x4_t f_high = vld1q_u32(high + i);
+    uint32x4_t p = vdupq_n_u32(position);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t at = row * stride + i;
+      cos_sin_of_tops(d, Top(phase_tops(p, f_low, f_high)), c + at, s + at);
+      p = vaddq_u32(p, vdupq_n_u32(1));
+    }
+  }
+}
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 /// The usual case without phases in memory: one integer position p times fractions f of a turn,
 /// given in two halves. Only the upper half of the 64-bit product is needed:
@@ -124,14 +156,8 @@ HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_REST
   const auto p_low = hn::Set(du, static_cast<std::uint32_t>(position));
   const auto p_high = hn::Set(du, static_cast<std::uint32_t>(position >> 32));
 #if ROTARY_CPU_IS_NEON
-  // Widening multiplications in memory order, then the upper half of each product.
   const auto upper_half = [&](std::size_t i) HWY_ATTR {
-    const uint32x4_t f_low = vld1q_u32(low + i);
-    const uint64x2_t lower_two = vmull_u32(vget_low_u32(f_low), vget_low_u32(p_low.raw));
-    const uint64x2_t upper_two = vmull_high_u32(f_low, p_low.raw);
-    const uint32x4_t product =
-        vuzp2q_u32(vreinterpretq_u32_u64(lower_two), vreinterpretq_u32_u64(upper_two));
-    return vmlaq_u32(product, vld1q_u32(high + i), p_low.raw);
+    return phase_tops(p_low.raw, vld1q_u32(low + i), vld1q_u32(high + i));
   };
   using Top = hn::Vec<decltype(du)>;
   if (position >> 32 == 0) {

@@ -136,9 +136,11 @@ HWY_NOINLINE void rotate_block_by_block(OperandCursors<T>& operands, RotationRow
   while (count > 0) {
     const std::int64_t tokens = std::min(count, max_tokens);
     const TokenIterator begin = at;
-    for (std::int64_t i = 0; i < tokens; ++i) {
-      const Change change = i == 0 ? Change::kBoth : at.step();
-      block[i] = change == Change::kBatch ? block[i - 1] : rows.build(at.b, at.t, i);
+    if (at.run(tokens) < tokens || !rows.build_range(at.t, tokens, block)) {
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const Change change = i == 0 ? Change::kBoth : at.step();
+        block[i] = change == Change::kBatch ? block[i - 1] : rows.build(at.b, at.t, i);
+      }
     }
     for (OperandCursor<T>& operand : operands) {
       at = begin;

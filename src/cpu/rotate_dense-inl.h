@@ -36,8 +36,11 @@ enum class Prefetch : std::uint8_t { kNone, kRead, kWrite };
 /// Hardware prefetchers of x86 stop at the end of a page and follow the two halves of a head less
 /// well than one stream. That of a Neoverse-N1 does not run far enough ahead of a single stream.
 inline constexpr bool kHasPrefetch = kHasVectors;
-/// The best of 1 to 16 KiB on x86 and of 0.5 to 4 KiB on Arm.
-inline constexpr std::int64_t kPrefetchDistance = HWY_ARCH_X86 ? 5120 : 1024;
+/// In bytes, for the runs of a head: the best of 1 to 16 KiB on x86 and of 0.5 to 8 KiB on Arm.
+template <int kRuns>
+inline constexpr std::int64_t kPrefetchDistance = HWY_ARCH_X86 ? 5120
+                                                  : kRuns == 1 ? 6144
+                                                               : 1024;
 
 /// prefetchw requests a line with ownership, which saves a second request when it is stored to.
 /// Every CPU with AVX-512 has it; Highway does not wrap it.
@@ -59,11 +62,11 @@ HWY_INLINE void prefetch_line(const char* line) {
 }
 
 /// Prefetches `bytes` at kPrefetchDistance.
-template <Prefetch kPrefetch, typename Storage>
+template <Prefetch kPrefetch, int kRuns, typename Storage>
 HWY_INLINE void prefetch_ahead(const Storage* in, std::int64_t bytes) {
   if constexpr (kPrefetch != Prefetch::kNone && kHasPrefetch) {
     constexpr std::int64_t kLineBytes = 64;
-    const char* from = reinterpret_cast<const char*>(in) + kPrefetchDistance;
+    const char* from = reinterpret_cast<const char*>(in) + kPrefetchDistance<kRuns>;
     for (std::int64_t at = 0; at < bytes; at += kLineBytes) prefetch_line<kPrefetch>(from + at);
   }
 }
@@ -78,8 +81,8 @@ template <class Policy, std::size_t kCount, Prefetch kPrefetch, class D>
 HWY_INLINE void prefetch_columns(D /*d*/, const typename Policy::Storage* in, std::int64_t pairs) {
   constexpr std::size_t kElements = kCount * kMaxLanes<D> * Policy::kElementsPerLane;
   constexpr auto kBytes = static_cast<std::int64_t>(kElements * sizeof(*in));
-  prefetch_ahead<kPrefetch>(in, kBytes);
-  if constexpr (Policy::kRuns == 2) prefetch_ahead<kPrefetch>(in + pairs, kBytes);
+  prefetch_ahead<kPrefetch, Policy::kRuns>(in, kBytes);
+  if constexpr (Policy::kRuns == 2) prefetch_ahead<kPrefetch, 2>(in + pairs, kBytes);
 }
 
 /// Run after run: stores that cross cache lines are fast only where they are consecutive.
@@ -194,7 +197,8 @@ HWY_INLINE std::int64_t rotate_by_line(Writer writer, D d,
   auto* out = a.out;
   for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
     if constexpr (HWY_ARCH_X86) {
-      prefetch_ahead<kPrefetch>(in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
+      prefetch_ahead<kPrefetch, Policy::kRuns>(
+          in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
     }
     std::int64_t i = 0;
     for (; kWhole ? i < stop : i + kStep * width <= stop; i += kStep * width) {
@@ -242,8 +246,8 @@ HWY_INLINE std::int64_t rotate_by_address(D d, const HeadSlices<typename Policy:
   static_assert(Policy::kRuns == 2);
   constexpr std::make_index_sequence<4> kFour;
   constexpr std::make_index_sequence<1> kOne;
-  const FullTag<typename Policy::Storage> ds;  // columns are whole vectors of Storage, too
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(ds));
+  constexpr auto kElements = static_cast<std::size_t>(Policy::kElementsPerLane);
+  const hn::CappedTag<typename Policy::Storage, kMaxLanes<D> * kElements> ds;  // of a column
   const std::int64_t width = column_width<Policy>(d);
   const std::int64_t stop = kWhole ? a.pairs : a.pairs / width * width;
   alignas(64) typename Policy::Storage waiting[kMaxStackPairs];
@@ -263,10 +267,10 @@ HWY_INLINE std::int64_t rotate_by_address(D d, const HeadSlices<typename Policy:
       store_run<Policy, 1>(d, rotated.at, waiting + i, kOne);
     }
     auto* const second = out + a.pairs;
-    for (i = 0; kWhole ? i < stop : i + 4 * lanes <= stop; i += 4 * lanes) {
+    for (i = 0; kWhole ? i < stop : i + 4 * width <= stop; i += 4 * width) {
       copy_vectors(ds, waiting + i, second + i, kFour);
     }
-    for (; !kWhole && i < stop; i += lanes) copy_vectors(ds, waiting + i, second + i, kOne);
+    for (; !kWhole && i < stop; i += width) copy_vectors(ds, waiting + i, second + i, kOne);
   }
   return stop;
 }

@@ -75,8 +75,41 @@ class RotationRowBuilder {
   HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token, std::int64_t slot) {
     slot_ = slot;
     const T* cached = is_cached_range_ ? cached_row(token) : nullptr;
-    RotationRow<T> row = cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
-                                           : computed_row(batch, token);
+    return arranged(cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
+                                      : computed_row(batch, token));
+  }
+
+  /// The rows of `count` tokens of a batch row in slots 0 .. count - 1. False, and nothing done, if
+  /// they must be built one by one.
+  bool build_range([[maybe_unused]] std::int64_t token, [[maybe_unused]] std::int64_t count,
+                   [[maybe_unused]] RotationRow<T>* rows) {
+#if ROTARY_CPU_IS_NEON
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const std::int64_t first = first_ + token;
+      if (!is_simple_range_ || step_ != 1 || first < 0 || (first + count) >> 32 != 0) return false;
+      if (params_.source.cache != nullptr && params_.source.cache->row(first) != nullptr) {
+        return false;
+      }
+      const PhaseTable& table = *params_.source.phases;
+      cos_sin_of_range(static_cast<std::uint32_t>(first), static_cast<std::size_t>(count),
+                       table.sums_low.data(), table.sums_high.data(),
+                       static_cast<std::size_t>(table.pairs), buffer_.c(0), buffer_.s(0),
+                       static_cast<std::size_t>(buffer_.c(1) - buffer_.c(0)));
+      for (slot_ = 0; slot_ < count; ++slot_) {
+        T* const c = buffer_.c(slot_);
+        T* const s = buffer_.s(slot_);
+        if (!is_unit_) scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, c, s);
+        rows[slot_] = arranged({c, s});
+      }
+      return true;
+    }
+#endif
+    return false;
+  }
+
+ private:
+  /// With its other layout, if a kernel reads one.
+  HWY_INLINE RotationRow<T> arranged(RotationRow<T> row) {
     if (layout_ == RowLayout::kPerPair) return row;
     row.arranged_c = buffer_.arranged_c(slot_);
     row.arranged_s = buffer_.arranged_s(slot_);
@@ -91,7 +124,6 @@ class RotationRowBuilder {
     return row;
   }
 
- private:
   /// The most frequent case, inlined: a range of positions in the cos/sin cache.
   HWY_INLINE const T* cached_row(std::int64_t token) const {
     if constexpr (sizeof(T) == sizeof(float)) {

@@ -175,8 +175,10 @@ INSTANTIATE_TEST_SUITE_P(
                     CallCase{"hybrid", 64, 64, {2, 50, 2, 0}, true, CachePolicy::kHybrid},
                     CallCase{"batch", 96, 96, {3, 9, 9, 0}, false, CachePolicy::kNone},
                     CallCase{"batch_of_few_heads", 64, 64, {5, 3, 2, 0}, true, CachePolicy::kNone},
+                    CallCase{"some_vectors", 80, 80, {2, 20, 3, 0}, false, CachePolicy::kNone},
                     CallCase{"odd", 90, 90, {2, 20, 3, 0}, false, CachePolicy::kNone},
                     CallCase{"part_of_a_head", 100, 64, {1, 40, 2, 0}, false, CachePolicy::kAll},
+                    CallCase{"many_pairs", 500, 500, {1, 12, 2, 0}, false, CachePolicy::kNone},
                     CallCase{"on_the_heap", 600, 600, {1, 20, 2, 0}, false, CachePolicy::kNone}),
     [](const testing::TestParamInfo<CallCase>& param) { return std::string(param.param.name); });
 
