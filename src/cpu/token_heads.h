@@ -29,7 +29,7 @@ struct HeadSlices {
 
 /// The same with the element type erased, for kernels chosen once per operand, and without the
 /// pointers. These are arguments of their own: a kernel that read them from memory, just after they
-/// were written there for the next token, would wait for all stores before them.
+/// were written there for the next token, would wait for that (some 300 cycles on a Neoverse-N1).
 struct TokenHeads {
   std::int64_t in_token_bytes;  // from a token to the next
   std::int64_t out_token_bytes;
