@@ -52,7 +52,8 @@ class Operands {
 
  private:
   union {
-    Operand one_;  // unused, and not initialised, for a list: a decoding step would notice it
+    // Unused and not initialised for a list: a decoding step would notice that.
+    Operand one_;  // NOLINT(readability-identifier-naming): a member of Operands
   };
   std::span<const Operand> list_;
   bool is_list_ = false;

@@ -34,7 +34,7 @@ std::optional<WriteOrder> parse_write_order(std::string_view text) noexcept {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (heads != kNames[i]) continue;
     WriteOrder order{.heads = static_cast<HeadOrder>(i)};
-    if (colon == text.npos) return order;
+    if (colon == std::string_view::npos) return order;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, order.block);
     if (error != std::errc{} || stop != end) return {};

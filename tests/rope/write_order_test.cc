@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rope/on_every_target.h"
@@ -104,7 +106,7 @@ TEST(WriteOrder, TheEngineLeavesNothingOpen) {
   EXPECT_EQ(order, (WriteOrder{HeadOrder::kColumns, 1}));  // what lies in cache
 }
 
-/// The results of q and k, out of place; k has another type if `k_type` says so.
+/// The results of q and k.
 struct Results {
   std::vector<std::uint64_t> q;
   std::vector<std::uint64_t> k;
@@ -137,6 +139,11 @@ Results rotate(const Rope& rope, const CallCase& c, DType q_type, DType k_type) 
   return {q_out.bits(), k_out.bits()};
 }
 
+constexpr std::pair<DType, DType> kTypesOfTwo[] = {{DType::kFloat32, DType::kFloat32},
+                                                   {DType::kBFloat16, DType::kFloat16},
+                                                   {DType::kFloat16, DType::kBFloat16},
+                                                   {DType::kFloat64, DType::kFloat32}};
+
 class SeveralTensorsTest : public testing::TestWithParam<CallCase> {};
 
 // Blocks end within a batch row, at its end and past it, and are cut where rows of cos and sin do
@@ -144,10 +151,9 @@ class SeveralTensorsTest : public testing::TestWithParam<CallCase> {};
 TEST_P(SeveralTensorsTest, EveryOrderGivesTheSameBits) {
   const CallCase& c = GetParam();
   for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
-    for (const auto& [q_type, k_type] :
-         {std::pair{DType::kFloat32, DType::kFloat32}, std::pair{DType::kBFloat16, DType::kFloat16},
-          std::pair{DType::kFloat16, DType::kBFloat16},
-          std::pair{DType::kFloat64, DType::kFloat32}}) {
+    for (const std::pair<DType, DType>& types : kTypesOfTwo) {
+      const DType q_type = types.first;
+      const DType k_type = types.second;
       RopeOptions options;
       options.cache = {.policy = c.cache, .positions = 60};  // ends within the call
       options.threads.count = 1;
