@@ -45,7 +45,7 @@ slow_tests=(
   'All/RotateTest.MatchesTheReference/*_backwards'
 )
 # Tests of the CPU engine.
-engine_tests=(targets_test stored_bits_test identical_test rotate_test)
+engine_tests=(targets_test stored_bits_test identical_test rotate_test write_order_test)
 
 # Unpacks the libraries that the tests need into $root, with apt, but without its database and
 # without another architecture in the system's.

@@ -22,9 +22,11 @@
 #include "console/progress_bar.h"
 #include "explain/text_layout.h"
 #include "rotary/cpu.h"
+#include "tools/bench_orders.h"
 #include "tools/bench_report.h"
 #include "tools/commands.h"
 #include "tools/measure/measurement.h"
+#include "tools/measure/order_measurement.h"
 #include "tools/measure/parallel.h"
 #include "tools/measure/shape.h"
 #include "tools/measure/workload.h"
@@ -38,6 +40,7 @@ struct BenchOptions {
   std::string threads;
   std::string target;
   std::string out;
+  bool orders = false;
   bool json = false;
   bool quick = false;
 };
@@ -55,6 +58,7 @@ Examples:
   rotary bench --shape prefill --dtype bf16 --threads 1
   rotary bench --shape 2048x16+4x128 --quick
   rotary bench --target AVX2                as on a machine without AVX-512
+  rotary bench --orders --threads 1         every order of writing results, and which is best
   rotary bench --json | jq '.rows[] | select(.tokens == 1)')";
 
 constexpr int kMaxThreads = 1024;
@@ -138,7 +142,10 @@ measure::Effort effort_for(const measure::Shape& shape, DType dtype, bool quick)
   }
 }
 
-std::vector<measure::Measurement> measure_all(const BenchPlan& plan) {
+/// Calls measure_group(workload, threads, effort, progress) for every shape, type and number of
+/// threads of the plan.
+template <typename MeasureGroup>
+void for_each_group(const BenchPlan& plan, const MeasureGroup& measure_group) {
   // Progress counts the milliseconds that each group may take.
   const auto weight_of = [&plan](const measure::Shape& shape, DType dtype) {
     return 1000.0 * std::max(effort_for(shape, dtype, plan.quick).seconds, 0.1);
@@ -152,7 +159,6 @@ std::vector<measure::Measurement> measure_all(const BenchPlan& plan) {
   console::ProgressBar progress("measuring", static_cast<std::int64_t>(total));
   double done = 0.0;
 
-  std::vector<measure::Measurement> rows;
   for (const measure::Shape& shape : plan.shapes) {
     for (const DType dtype : plan.dtypes) {
       const measure::Workload workload(shape, dtype);
@@ -160,14 +166,39 @@ std::vector<measure::Measurement> measure_all(const BenchPlan& plan) {
         const auto update = [&](double fraction) {
           progress.update(static_cast<std::int64_t>(done + fraction * weight_of(shape, dtype)));
         };
-        const std::vector<measure::Measurement> group = measure::measure_variants(
-            workload, threads, effort_for(shape, dtype, plan.quick), update);
-        rows.insert(rows.end(), group.begin(), group.end());
+        measure_group(workload, threads, effort_for(shape, dtype, plan.quick), update);
         done += weight_of(shape, dtype);
       }
     }
   }
+}
+
+std::vector<measure::Measurement> measure_all(const BenchPlan& plan) {
+  std::vector<measure::Measurement> rows;
+  for_each_group(plan, [&](const measure::Workload& workload, int threads,
+                           const measure::Effort& effort, const auto& progress) {
+    const std::vector<measure::Measurement> group =
+        measure::measure_variants(workload, threads, effort, progress);
+    rows.insert(rows.end(), group.begin(), group.end());
+  });
   return rows;
+}
+
+std::vector<measure::OrderMeasurement> measure_all_orders(const BenchPlan& plan) {
+  std::vector<measure::OrderMeasurement> calls;
+  for_each_group(plan, [&](const measure::Workload& workload, int threads, measure::Effort effort,
+                           const auto& progress) {
+    const std::vector<measure::Variant> variants = measure::order_variants_of(workload.dtype());
+    const auto count = static_cast<double>(variants.size());
+    effort.seconds /= count;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const auto update = [&](double fraction) {
+        progress((static_cast<double>(i) + fraction) / count);
+      };
+      calls.push_back(measure::measure_orders(workload, variants[i], threads, effort, update));
+    }
+  });
+  return calls;
 }
 
 /// Throws if the file cannot be written; std::ios::app checks that without changing it.
@@ -177,20 +208,27 @@ std::ofstream open_out(const std::string& path, std::ios::openmode mode) {
   return file;
 }
 
+void print(const BenchOptions& options, const std::string& json, const std::string& text) {
+  if (!options.out.empty()) {
+    std::ofstream file = open_out(options.out, std::ios::trunc);
+    file << json << std::flush;
+    if (!file) throw std::runtime_error("cannot write '" + options.out + "'");
+  }
+  console::print_out(options.json ? json : text);
+}
+
 void bench(const BenchOptions& options) {
   const BenchPlan plan = make_plan(options);
   choose_target(options.target);
   // Reported before the measurement; an existing file is kept until there are results.
   if (!options.out.empty()) open_out(options.out, std::ios::app);
 
-  const std::vector<measure::Measurement> rows = measure_all(plan);
-  if (!options.out.empty()) {
-    std::ofstream file = open_out(options.out, std::ios::trunc);
-    file << bench_json(rows) << std::flush;
-    if (!file) throw std::runtime_error("cannot write '" + options.out + "'");
+  if (options.orders) {
+    const std::vector<measure::OrderMeasurement> calls = measure_all_orders(plan);
+    return print(options, orders_json(calls), orders_text(calls, console::detect_terminal()));
   }
-  console::print_out(options.json ? bench_json(rows)
-                                  : bench_text(rows, console::detect_terminal()));
+  const std::vector<measure::Measurement> rows = measure_all(plan);
+  print(options, bench_json(rows), bench_text(rows, console::detect_terminal()));
 }
 
 }  // namespace
@@ -207,6 +245,7 @@ void add_bench(CLI::App& app) {
       ->type_name("N");
   verb->add_option("--target", options->target, "SIMD target; default: the best of this machine")
       ->type_name("NAME");
+  verb->add_flag("--orders", options->orders, "Measure every order of writing results instead");
   verb->add_option("--out", options->out, "Also write the JSON to this file")->type_name("FILE");
   verb->add_flag("--quick", options->quick, "Few repetitions: rough figures in seconds");
   verb->add_flag("--json", options->json, "Print JSON");

@@ -42,7 +42,7 @@ class Operands {
   Operands(const TensorView& x) noexcept : one_(x) {}           // NOLINT
   Operands(const Operand& operand) noexcept : one_(operand) {}  // NOLINT
   Operands(std::span<const Operand> list) noexcept              // NOLINT
-      : one_(TensorView{}), list_(list), is_list_(true) {}
+      : list_(list), is_list_(true) {}
   Operands(std::initializer_list<Operand> list) noexcept  // NOLINT
       : Operands(std::span<const Operand>(list.begin(), list.size())) {}
 
@@ -51,7 +51,10 @@ class Operands {
   }
 
  private:
-  Operand one_;
+  union {
+    // Unused and not initialised for a list: a decoding step would notice that.
+    Operand one_;  // NOLINT(readability-identifier-naming): a member of Operands
+  };
   std::span<const Operand> list_;
   bool is_list_ = false;
 };

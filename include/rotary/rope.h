@@ -27,6 +27,7 @@
 #include "rotary/positions.h"
 #include "rotary/tensor.h"
 #include "rotary/threads.h"
+#include "rotary/write_order.h"
 
 namespace rotary {
 
@@ -64,6 +65,8 @@ struct RopeOptions {
   Precision precision = Precision::kExact;
   Cache cache{};
   Threads threads{};
+  /// Of results on the CPU, for experiments; see write_order.h. Changes no bit.
+  WriteOrder order{};
 };
 
 /// One tensor of Rope::gradient.
@@ -105,8 +108,8 @@ struct ParameterGradients {
 class Rope {
  public:
   /// Throws std::invalid_argument for a non-positive head_dim, a rotary slice that does not fit
-  /// into it, a missing pairing, a matrix of the wrong size, a non-finite entry, or a cache that is
-  /// negative or beyond 2^40 bytes.
+  /// into it, a missing pairing, a matrix of the wrong size, a non-finite entry, a cache that is
+  /// negative or beyond 2^40 bytes, or a write order that is none (in the environment, too).
   Rope(Frequencies frequencies, const HeadLayout& layout, const RopeOptions& options = {});
 
   /// Rotates one tensor in place, or several: {q, k}, or {{q, q_out}, {k, k_out}} out of place.
@@ -155,8 +158,14 @@ class Rope {
   /// Bytes of ParameterGradients::workspace for CUDA tensors of that many batch rows and tokens.
   std::size_t gradient_workspace(std::int64_t batch, std::int64_t tokens) const noexcept;
 
+  /// The write order that rotate() would take for the first of these tensors, all choices made.
+  /// Throws what rotate() throws for the tensors. kAuto for tensors on CUDA.
+  WriteOrder write_order(const Operands& tensors) const;
+
   /// The same rotation on other threads. Cheap: tables are shared.
   Rope with_threads(Threads threads) const;
+  /// The same rotation in another write order, likewise. Throws as the constructor does.
+  Rope with_order(const WriteOrder& order) const;
 
   const Frequencies& frequencies() const noexcept;
   /// With output_pairing filled in.

@@ -21,6 +21,7 @@
 #include "rotary/positions.h"
 #include "rotary/tensor.h"
 #include "rotary/threads.h"
+#include "rotary/write_order.h"
 
 namespace rotary {
 
@@ -71,6 +72,7 @@ class TableRope {
   TableWidth width_;
   std::int64_t pairs_ = 0;
   Threads threads_;
+  WriteOrder order_;  // from the environment
 };
 
 }  // namespace rotary

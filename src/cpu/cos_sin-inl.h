@@ -33,17 +33,25 @@ HWY_INLINE V horner(D d, V x2, const Coefficients& coefficients) {
   return sum;
 }
 
-/// cos and sin at `quadrant` quarters and x eighths of a turn, |x| <= 1.
+/// cos and sin at x eighths of a turn, |x| <= 1.
+template <class D, class V>
+HWY_INLINE void cos_sin_eighths(D d, V x, V& cos, V& sin) {
+  using P = EighthPolynomials<hn::TFromD<D>>;
+  const V x2 = hn::Mul(x, x);
+  cos = horner(d, x2, P::kCos);
+  sin = mul_add(d, hn::Set(d, P::kLead), x, hn::Mul(horner(d, x2, P::kSin), x));
+}
+
+/// cos and sin at `quadrant` quarters and x eighths of a turn.
 template <class D, class V, class VU>
 HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
   using T = hn::TFromD<D>;
-  using P = EighthPolynomials<T>;
   const hn::RebindToUnsigned<D> du;
   using TU = hn::TFromD<decltype(du)>;
   constexpr int kToSign = 8 * sizeof(T) - 2;
-  const V x2 = hn::Mul(x, x);
-  const V cos = horner(d, x2, P::kCos);
-  const V sin = mul_add(d, hn::Set(d, P::kLead), x, hn::Mul(horner(d, x2, P::kSin), x));
+  V cos = x;
+  V sin = x;
+  cos_sin_eighths(d, x, cos, sin);
   const auto one = hn::Set(du, TU{1});
   const auto two = hn::Set(du, TU{2});
   const auto swap = hn::RebindMask(d, hn::Eq(hn::And(quadrant, one), one));
@@ -53,6 +61,28 @@ HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
   s = hn::Xor(hn::IfThenElse(swap, cos, sin), hn::BitCast(d, sin_sign));
 }
 
+#if ROTARY_CPU_IS_NEON
+/// cos and sin in float, from the upper 32 bits of phases. The quadrant is the upper two bits of
+/// `middle`; it is used there, without shifts.
+template <class D, class VU, class V = hn::Vec<D>>
+HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
+  const uint32x4_t sign = vdupq_n_u32(1u << 31);
+  const uint32x4_t middle = vaddq_u32(top.raw, vdupq_n_u32(1u << 29));
+  const uint32x4_t rest = vsubq_u32(top.raw, vandq_u32(middle, vdupq_n_u32(3u << 30)));
+  const V x(vcvtq_n_f32_s32(vreinterpretq_s32_u32(rest), 29));
+  V cos = x;
+  V sin = x;
+  cos_sin_eighths(d, x, cos, sin);
+  const uint32x4_t swap = vtstq_u32(middle, vdupq_n_u32(1u << 30));
+  const uint32x4_t cos_sign = vandq_u32(vaddq_u32(middle, vdupq_n_u32(1u << 30)), sign);
+  const uint32x4_t sin_sign = vandq_u32(middle, sign);
+  const auto flip = [](float32x4_t v, uint32x4_t bits) HWY_ATTR {
+    return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(v), bits));
+  };
+  vst1q_f32(c, flip(vbslq_f32(swap, sin.raw, cos.raw), cos_sign));
+  vst1q_f32(s, flip(vbslq_f32(swap, cos.raw, sin.raw), sin_sign));
+}
+#else
 /// cos and sin in float, from the upper 32 bits of phases.
 template <class D, class VU, class V = hn::Vec<D>>
 HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
@@ -67,6 +97,7 @@ HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
   hn::StoreU(cos, d, c);
   hn::StoreU(sin, d, s);
 }
+#endif
 
 /// c[i] and s[i] of `count` phases. Writes up to the next multiple of the vector's lanes.
 HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t count,
@@ -81,6 +112,38 @@ HWY_INLINE void cos_sin_of(const std::uint64_t* HWY_RESTRICT phases, std::size_t
   }
 }
 
+#if ROTARY_CPU_IS_NEON
+/// The upper half of 32-bit positions times fractions of a turn, for the pairs of one vector.
+/// Widening multiplications in memory order, then the upper half of each product.
+HWY_INLINE uint32x4_t phase_tops(uint32x4_t position, uint32x4_t low, uint32x4_t high) {
+  const uint64x2_t lower_two = vmull_u32(vget_low_u32(low), vget_low_u32(position));
+  const uint64x2_t upper_two = vmull_high_u32(low, position);
+  const uint32x4_t product =
+      vuzp2q_u32(vreinterpretq_u32_u64(lower_two), vreinterpretq_u32_u64(upper_two));
+  return vmlaq_u32(product, high, position);
+}
+
+/// cos and sin of `rows` positions from `position` on, all below 2^32, `stride` apart in memory.
+/// One vector of pairs of all rows after the other: constants stay in registers.
+inline void cos_sin_of_range(std::uint32_t position, std::size_t rows,
+                             const std::uint32_t* HWY_RESTRICT low,
+                             const std::uint32_t* HWY_RESTRICT high, std::size_t count,
+                             float* HWY_RESTRICT c, float* HWY_RESTRICT s, std::size_t stride) {
+  const FullTag<float> d;
+  using Top = hn::Vec<hn::RebindToUnsigned<decltype(d)>>;
+  for (std::size_t i = 0; i < count; i += 4) {
+    const uint32x4_t f_low = vld1q_u32(low + i);
+    const uint32x4_t f_high = vld1q_u32(high + i);
+    uint32x4_t p = vdupq_n_u32(position);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t at = row * stride + i;
+      cos_sin_of_tops(d, Top(phase_tops(p, f_low, f_high)), c + at, s + at);
+      p = vaddq_u32(p, vdupq_n_u32(1));
+    }
+  }
+}
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 /// The usual case without phases in memory: one integer position p times fractions f of a turn,
 /// given in two halves. Only the upper half of the 64-bit product is needed:
@@ -90,9 +153,22 @@ HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_REST
                            float* HWY_RESTRICT c, float* HWY_RESTRICT s) {
   const FullTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Repartition<std::uint64_t, decltype(du)> dw;
   const auto p_low = hn::Set(du, static_cast<std::uint32_t>(position));
   const auto p_high = hn::Set(du, static_cast<std::uint32_t>(position >> 32));
+#if ROTARY_CPU_IS_NEON
+  const auto upper_half = [&](std::size_t i) HWY_ATTR {
+    return phase_tops(p_low.raw, vld1q_u32(low + i), vld1q_u32(high + i));
+  };
+  using Top = hn::Vec<decltype(du)>;
+  if (position >> 32 == 0) {
+    for (std::size_t i = 0; i < count; i += 4) cos_sin_of_tops(d, Top(upper_half(i)), c + i, s + i);
+    return;
+  }
+  for (std::size_t i = 0; i < count; i += 4) {
+    cos_sin_of_tops(d, Top(vmlaq_u32(upper_half(i), vld1q_u32(low + i), p_high.raw)), c + i, s + i);
+  }
+#else
+  const hn::Repartition<std::uint64_t, decltype(du)> dw;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto f_low = hn::LoadU(du, low + i);
     const auto f_high = hn::LoadU(du, high + i);
@@ -103,6 +179,7 @@ HWY_INLINE void cos_sin_of(std::uint64_t position, const std::uint32_t* HWY_REST
     const auto top = hn::Add(upper, hn::Add(hn::Mul(p_low, f_high), hn::Mul(p_high, f_low)));
     cos_sin_of_tops(d, top, c + i, s + i);
   }
+#endif
 }
 #endif
 

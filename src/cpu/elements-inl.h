@@ -87,6 +87,17 @@ struct BFloat16 : OneVectorPerLoad {
   }
 };
 
+#if ROTARY_CPU_IS_NEON
+/// The upper halves of floats, rounded to nearest even by the lower halves: up if the lower half is
+/// above the middle, or in the middle with an odd upper half. No shifts, which run on only one of a
+/// Neoverse-N1's two vector pipes.
+HWY_INLINE uint16x8_t round_to_bfloat16(uint16x8_t upper, uint16x8_t lower) {
+  const uint16x8_t odd = vandq_u16(upper, vdupq_n_u16(1));
+  const uint16x8_t is_up = vcgtq_u16(vorrq_u16(lower, odd), vdupq_n_u16(0x8000));
+  return vsubq_u16(upper, is_up);  // minus all ones
+}
+#endif
+
 /// bfloat16 in 32-bit words. It is the upper half of a float, so that a shift and a mask convert
 /// the two elements of a word without moving lanes.
 struct BFloat16EvenOdd : TwoVectorsPerLoad<true> {
@@ -108,13 +119,10 @@ struct BFloat16EvenOdd : TwoVectorsPerLoad<true> {
     const hn::RebindToUnsigned<D> du;
     const hn::Repartition<std::uint16_t, decltype(du)> d16;
 #if ROTARY_CPU_IS_NEON
-    // Shift-and-add and shift-and-insert: fewer instructions for the same bits.
-    const auto rounded = [du](auto u) HWY_ATTR {
-      const uint32x4_t bits = hn::BitCast(du, u).raw;
-      return vaddq_u32(vsraq_n_u32(bits, vshlq_n_u32(bits, 15), 31), vdupq_n_u32(0x7fffu));
-    };
-    const auto words =
-        hn::BitCast(d16, hn::Vec<decltype(du)>(vsriq_n_u32(rounded(v.v1), rounded(v.v0), 16)));
+    const uint16x8_t even = vreinterpretq_u16_f32(v.v0.raw);
+    const uint16x8_t odd = vreinterpretq_u16_f32(v.v1.raw);
+    const hn::Vec<decltype(d16)> words(
+        round_to_bfloat16(vtrn2q_u16(even, odd), vtrn1q_u16(even, odd)));
 #else
     const auto rounded = [du](auto u) HWY_ATTR {
       const auto bits = hn::BitCast(du, u);
@@ -163,6 +171,28 @@ struct Float16 : OneVectorPerLoad {
 
 #if ROTARY_CPU_IS_NEON
 // A full register of 16-bit elements: NEON's conversions take its lower or its upper half.
+
+struct BFloat16LowerUpper : TwoVectorsPerLoad<false> {
+  using Storage = std::uint16_t;
+  using Compute = float;
+  using Tail = BFloat16;
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Vec2<V> load(D /*d*/, const std::uint16_t* from) {
+    const uint16x8_t both = vld1q_u16(from);
+    const uint16x8_t zero = vdupq_n_u16(0);
+    return {V(vreinterpretq_f32_u16(vzip1q_u16(zero, both))),
+            V(vreinterpretq_f32_u16(vzip2q_u16(zero, both)))};
+  }
+  /// Rounds to nearest even. NaN as in BFloat16EvenOdd.
+  template <class Writer, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Writer& writer, D /*d*/, const Vec2<V>& v, std::uint16_t* to) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    const uint16x8_t v0 = vreinterpretq_u16_f32(v.v0.raw);
+    const uint16x8_t v1 = vreinterpretq_u16_f32(v.v1.raw);
+    const uint16x8_t both = round_to_bfloat16(vuzp2q_u16(v0, v1), vuzp1q_u16(v0, v1));
+    writer(d16, hn::Vec<decltype(d16)>(both), to);
+  }
+};
 
 struct Float16LowerUpper : TwoVectorsPerLoad<false> {
   using Storage = std::uint16_t;

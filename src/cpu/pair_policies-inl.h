@@ -196,7 +196,11 @@ struct PoliciesOf {
 };
 template <>
 struct PoliciesOf<BFloat16> {
+#if ROTARY_CPU_IS_NEON
+  using Half = HalfPairs<BFloat16LowerUpper>;
+#else
   using Half = HalfPairs<BFloat16EvenOdd>;
+#endif
   using Interleaved = DeinterleavedPairs<BFloat16EvenOdd>;
 };
 #if ROTARY_CPU_IS_NEON

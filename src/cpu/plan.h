@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The plan of a CPU call: tasks, token order, locality and store modes. Made once per call, the
-// same for every target.
+// The plan of a CPU call: tasks, the orders of tokens and of results, store modes. Made once per
+// call, the same for every target.
 #pragma once
 
 #include <array>
@@ -11,11 +11,9 @@
 #include "engine/kernel.h"
 #include "rotary/operands.h"
 #include "rotary/threads.h"
+#include "rotary/write_order.h"
 
 namespace rotary::internal {
-
-/// Where the tensors of a task are expected: in the core's second-level cache or in memory.
-enum class Locality : std::uint8_t { kCache, kMemory };
 
 /// How the results of an operand are stored.
 enum class StoreMode : std::uint8_t {
@@ -44,9 +42,12 @@ struct CpuPlan {
   TokenOrder token_order = TokenOrder::kBatchOuter;
   bool uses_float = false;  // which arithmetics the operands need
   bool uses_double = false;
-  Locality locality = Locality::kMemory;
+  /// Tokens of one operand that are rotated before the same tokens of the next.
+  std::int64_t block_tokens = 1;
+  std::array<HeadOrder, kMaxOperands> head_orders{};  // of each operand; never kAuto
   std::array<StoreMode, kMaxOperands> store_modes{};  // of each operand
   bool has_stream_stores = false;
+  bool uses_armv86 = false;  // has_armv86(), asked once
 };
 
 CpuPlan make_cpu_plan(const RotateParams& params, const Threads& threads) noexcept;

@@ -37,7 +37,7 @@ class OperandCursors {
       const bool is_double = x.in.dtype == DType::kFloat64;
       if (is_double != (sizeof(T) == sizeof(double)) || x.in.shape[2] == 0) continue;
       OperandCursor<T>& cursor = cursors_[count_++];
-      cursor.begin(params, x, plan.store_modes[i], plan.locality, scratch);
+      cursor.begin(params, plan, i, scratch);
       if (cursor.row_layout() != RowLayout::kPerPair) row_layout_ = cursor.row_layout();
     }
   }
@@ -58,8 +58,12 @@ struct TokenIterator {
       : batches(params.operands.front().in.shape[0]),
         tokens(params.operands.front().in.shape[1]),
         token_outer(plan.token_order == TokenOrder::kTokenOuter),
-        b(token_outer ? rank % batches : rank / tokens),
-        t(token_outer ? rank / batches : rank % tokens) {}
+        b(0),
+        t(0) {
+    if (rank == 0) return;  // no divisions in a decoding step
+    b = token_outer ? rank % batches : rank / tokens;
+    t = token_outer ? rank / batches : rank % tokens;
+  }
 
   /// Which coordinates a step changed.
   enum class Change : std::uint8_t { kToken, kBatch, kBoth };
@@ -77,10 +81,80 @@ struct TokenIterator {
     return Change::kBoth;
   }
 
+  /// How many of the next `count` tokens follow each other in one batch row.
+  std::int64_t run(std::int64_t count) const {
+    return token_outer ? 1 : std::min(count, tokens - t);
+  }
+  /// Past such a run.
+  void skip(std::int64_t run) {
+    if (!token_outer) t += run - 1;
+    step();
+  }
+
   std::int64_t batches, tokens;
   bool token_outer;
   std::int64_t b, t;
 };
+
+/// Moves operands to the token of `at`, after a step that made that change.
+template <typename T>
+HWY_INLINE void move_to(OperandCursor<T>& operand, const TokenIterator& at,
+                        TokenIterator::Change change) {
+  change == TokenIterator::Change::kToken ? operand.advance() : operand.seek(at.b, at.t);
+}
+
+/// Token by token: all operands of a token, then the next token.
+template <typename T>
+void rotate_token_by_token(OperandCursors<T>& operands, RotationRowBuilder<T>& rows,
+                           TokenIterator at, std::int64_t count, WriteCombineBuffer& buffer) {
+  using Change = TokenIterator::Change;
+  RotationRow<T> row = rows.build(at.b, at.t);
+  for (OperandCursor<T>& operand : operands) operand.seek(at.b, at.t);
+  for (std::int64_t i = 1; i < count; ++i) {
+    const Change change = at.step();
+    // The next row is built before the heads of this token are rotated, so that the two overlap.
+    // In kTokenOuter order all batch rows share it.
+    const RotationRow<T> next = change == Change::kBatch ? row : rows.build(at.b, at.t);
+    for (OperandCursor<T>& operand : operands) {
+      operand.rotate(row, buffer);
+      move_to(operand, at, change);
+    }
+    row = next;
+  }
+  for (OperandCursor<T>& operand : operands) operand.rotate(row, buffer);
+}
+
+/// Block by block: some tokens of an operand, then the same tokens of the next. One long stream of
+/// results after the other instead of several short ones in turn.
+template <typename T>
+HWY_NOINLINE void rotate_block_by_block(OperandCursors<T>& operands, RotationRowBuilder<T>& rows,
+                                        TokenIterator at, std::int64_t count,
+                                        std::int64_t block_tokens, WriteCombineBuffer& buffer) {
+  using Change = TokenIterator::Change;
+  RotationRow<T> block[kMaxBlockTokens];
+  const std::int64_t max_tokens = std::min({block_tokens, kMaxBlockTokens, rows.max_rows()});
+  while (count > 0) {
+    const std::int64_t tokens = std::min(count, max_tokens);
+    const TokenIterator begin = at;
+    if (at.run(tokens) < tokens || !rows.build_range(at.t, tokens, block)) {
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const Change change = i == 0 ? Change::kBoth : at.step();
+        block[i] = change == Change::kBatch ? block[i - 1] : rows.build(at.b, at.t, i);
+      }
+    }
+    for (OperandCursor<T>& operand : operands) {
+      at = begin;
+      for (std::int64_t i = 0; i < tokens;) {
+        operand.seek(at.b, at.t);
+        const std::int64_t run = at.run(tokens - i);
+        operand.rotate_tokens(block + i, run, buffer);
+        at.skip(run);
+        i += run;
+      }
+    }
+    count -= tokens;
+  }
+}
 
 /// Tokens of rank first .. last - 1 of all operands whose arithmetic is T.
 template <typename T>
@@ -96,22 +170,12 @@ void rotate_tokens_in(const RotateParams& params, const CpuPlan& plan, std::int6
   RotationRowBuilder<T> rows(params, operands.row_layout());
   WriteCombineBuffer buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
 
-  TokenIterator at(params, plan, first);
-  RotationRow<T> row = rows.build(at.b, at.t);
-  for (OperandCursor<T>& operand : operands) operand.seek(at.b, at.t);
-  for (std::int64_t rank = first + 1; rank < last; ++rank) {
-    using Change = TokenIterator::Change;
-    const Change change = at.step();
-    // The next row is built before the heads of this token are rotated, so that the two overlap.
-    // In kTokenOuter order all batch rows share it.
-    const RotationRow<T> next = change == Change::kBatch ? row : rows.build(at.b, at.t);
-    for (OperandCursor<T>& operand : operands) {
-      operand.rotate(row, buffer);
-      change == Change::kToken ? operand.advance() : operand.seek(at.b, at.t);
-    }
-    row = next;
+  const TokenIterator at(params, plan, first);
+  if (plan.block_tokens == 1 || last - first == 1) {
+    rotate_token_by_token(operands, rows, at, last - first, buffer);
+  } else {
+    rotate_block_by_block(operands, rows, at, last - first, plan.block_tokens, buffer);
   }
-  for (OperandCursor<T>& operand : operands) operand.rotate(row, buffer);
   for (OperandCursor<T>& operand : operands) operand.finish();
   if (plan.has_stream_stores) hwy::FlushStream();
 }
@@ -167,7 +231,7 @@ void rotate_on_cpu(const RotateParams& params, const Threads& threads) {
     const std::int64_t last = plan.num_tokens * (task + 1) / plan.tasks;
     engine(params, plan, first, last);
   };
-  if (plan.tasks == 1) return run(0);
+  if (plan.tasks == 1) return engine(params, plan, 0, plan.num_tokens);
   run_tasks(threads, plan.tasks, std::ref(run));
 }
 

@@ -26,34 +26,32 @@ namespace rotary::internal {
 namespace N_ARMV86 {
 
 template <class Policy, Pairing kPairing>
-Armv86Kernel choose(std::int64_t pairs, Locality locality) {
-  return {locality == Locality::kCache
-              ? choose_dense<Policy, CachedWriter, kPairing, Prefetch::kNone>(pairs)
-              : choose_dense<Policy, CachedWriter, kPairing, Prefetch::kRead>(pairs),
+Armv86Kernel choose(std::int64_t pairs, HeadOrder order) {
+  return {choose_dense<Policy, CachedWriter, kPairing, Prefetch::kRead>(pairs, order),
           Policy::kRowLayout};
 }
 
 }  // namespace N_ARMV86
 
 Armv86Kernel choose_armv86_kernel(DType dtype, Pairing pairing, std::int64_t pairs,
-                                  Locality locality) noexcept {
+                                  HeadOrder order) noexcept {
   using namespace N_ARMV86;  // NOLINT(google-build-using-namespace): of this file
   if (pairing == Pairing::kInterleaved) {
     constexpr auto kPairing = Pairing::kInterleaved;
-    if (dtype == DType::kFloat32) return choose<ComplexPairs<Float32>, kPairing>(pairs, locality);
+    if (dtype == DType::kFloat32) return choose<ComplexPairs<Float32>, kPairing>(pairs, order);
     if (dtype == DType::kFloat16) {
-      return choose<ComplexPairs<Float16Armv86>, kPairing>(pairs, locality);
+      return choose<ComplexPairs<Float16Armv86>, kPairing>(pairs, order);
     }
     if (dtype == DType::kBFloat16) {
-      return choose<ComplexPairs<BFloat16Armv86>, kPairing>(pairs, locality);
+      return choose<ComplexPairs<BFloat16Armv86>, kPairing>(pairs, order);
     }
   } else {
     constexpr auto kPairing = Pairing::kHalf;
     if (dtype == DType::kFloat16) {
-      return choose<HalfPairs<Float16Armv86>, kPairing>(pairs, locality);
+      return choose<HalfPairs<Float16Armv86>, kPairing>(pairs, order);
     }
     if (dtype == DType::kBFloat16) {
-      return choose<HalfPairs<BFloat16Armv86>, kPairing>(pairs, locality);
+      return choose<HalfPairs<BFloat16Armv86>, kPairing>(pairs, order);
     }
   }
   return {nullptr, RowLayout::kPerPair};

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "cpu/plan.h"
 #include "cpu/token_heads.h"
 #include "rotary/pairing.h"
 #include "rotary/tensor.h"
+#include "rotary/write_order.h"
 
 namespace rotary::internal {
 
@@ -19,13 +19,13 @@ bool has_armv86() noexcept;
 
 /// A kernel and the layout in which it reads cos and sin.
 struct Armv86Kernel {
-  RotateHeads<float> rotate;
+  RotateTokens<float> rotate;
   RowLayout row_layout;
 };
 
 /// The kernel for heads of `pairs` contiguous pairs with equal input and output pairing. Null if
 /// these instructions gain nothing over NEON. Only where ROTARY_CPU_ARMV86 is 1.
 Armv86Kernel choose_armv86_kernel(DType dtype, Pairing pairing, std::int64_t pairs,
-                                  Locality locality) noexcept;
+                                  HeadOrder order) noexcept;
 
 }  // namespace rotary::internal

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Per target: the fast kernels, for heads with contiguous elements and equal input and output
-// pairing. A head is cut into columns of vectors. The heads of a token are rotated column by column
-// (all heads of some columns, then the next columns) or head by head.
+// pairing. A head is cut into columns of vectors. A HeadOrder says in which order the columns of
+// the heads of a token are rotated and stored.
 
 #if defined(ROTARY_CPU_ROTATE_DENSE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROTARY_CPU_ROTATE_DENSE_INL_H
@@ -20,10 +20,12 @@
 #include <utility>
 
 #include "cpu/pair_policies-inl.h"
+#include "cpu/rotation_row_buffer.h"
 #include "cpu/token_heads.h"
 #include "cpu/vectors-inl.h"
 #include "cpu/writers-inl.h"
 #include "rotary/pairing.h"
+#include "rotary/write_order.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::ROTARY_CPU_NAMESPACE {
@@ -32,8 +34,13 @@ namespace rotary::internal::ROTARY_CPU_NAMESPACE {
 enum class Prefetch : std::uint8_t { kNone, kRead, kWrite };
 
 /// Hardware prefetchers of x86 stop at the end of a page and follow the two halves of a head less
-/// well than one stream. On other targets, kRead only selects the order of large calls, by head.
-inline constexpr bool kHasPrefetch = HWY_ARCH_X86 && kHasVectors;
+/// well than one stream. That of a Neoverse-N1 does not run far enough ahead of a single stream.
+inline constexpr bool kHasPrefetch = kHasVectors;
+/// In bytes, for the runs of a head: the best of 1 to 16 KiB on x86 and of 0.5 to 8 KiB on Arm.
+template <int kRuns>
+inline constexpr std::int64_t kPrefetchDistance = HWY_ARCH_X86 ? 5120
+                                                  : kRuns == 1 ? 6144
+                                                               : 1024;
 
 /// prefetchw requests a line with ownership, which saves a second request when it is stored to.
 /// Every CPU with AVX-512 has it; Highway does not wrap it.
@@ -54,13 +61,12 @@ HWY_INLINE void prefetch_line(const char* line) {
   hwy::Prefetch(line);
 }
 
-/// Prefetches `bytes` at a fixed distance; 5 KiB was the best of 1 to 16 KiB.
-template <Prefetch kPrefetch, typename Storage>
+/// Prefetches `bytes` at kPrefetchDistance.
+template <Prefetch kPrefetch, int kRuns, typename Storage>
 HWY_INLINE void prefetch_ahead(const Storage* in, std::int64_t bytes) {
   if constexpr (kPrefetch != Prefetch::kNone && kHasPrefetch) {
-    constexpr std::int64_t kDistance = 5120;
     constexpr std::int64_t kLineBytes = 64;
-    const char* from = reinterpret_cast<const char*>(in) + kDistance;
+    const char* from = reinterpret_cast<const char*>(in) + kPrefetchDistance<kRuns>;
     for (std::int64_t at = 0; at < bytes; at += kLineBytes) prefetch_line<kPrefetch>(from + at);
   }
 }
@@ -75,8 +81,8 @@ template <class Policy, std::size_t kCount, Prefetch kPrefetch, class D>
 HWY_INLINE void prefetch_columns(D /*d*/, const typename Policy::Storage* in, std::int64_t pairs) {
   constexpr std::size_t kElements = kCount * kMaxLanes<D> * Policy::kElementsPerLane;
   constexpr auto kBytes = static_cast<std::int64_t>(kElements * sizeof(*in));
-  prefetch_ahead<kPrefetch>(in, kBytes);
-  if constexpr (Policy::kRuns == 2) prefetch_ahead<kPrefetch>(in + pairs, kBytes);
+  prefetch_ahead<kPrefetch, Policy::kRuns>(in, kBytes);
+  if constexpr (Policy::kRuns == 2) prefetch_ahead<kPrefetch, 2>(in + pairs, kBytes);
 }
 
 /// Run after run: stores that cross cache lines are fast only where they are consecutive.
@@ -128,6 +134,11 @@ std::int64_t rotate_by_column(Writer writer, D d, const HeadSlices<typename Poli
                               const RotationRow<typename Policy::T>& row, std::int64_t i,
                               std::int64_t end) {
   const std::int64_t width = column_width<Policy>(d);
+  if constexpr (kMaxColumns >= 8) {
+    for (; i + 8 * width <= end; i += 8 * width) {
+      rotate_columns<Policy, 8, kPrefetch>(writer, d, a, row, i);
+    }
+  }
   if constexpr (kMaxColumns >= 4) {
     for (; i + 4 * width <= end; i += 4 * width) {
       rotate_columns<Policy, 4, kPrefetch>(writer, d, a, row, i);
@@ -140,71 +151,136 @@ std::int64_t rotate_by_column(Writer writer, D d, const HeadSlices<typename Poli
   return i;
 }
 
-/// A tile of kCount columns from element i on, of sizeof...(kTile) / kCount heads. cos and sin are
-/// loaded once for these heads.
-template <class Policy, std::size_t kCount, class Writer, class D, std::size_t... kTile>
-HWY_INLINE void rotate_tile(Writer& writer, D d, const HeadSlices<typename Policy::Storage>& a,
-                            const RotationRow<typename Policy::T>& row, std::int64_t i,
-                            const typename Policy::Storage* in, typename Policy::Storage* out,
-                            std::index_sequence<kTile...> /*tile*/) {
-  using V = hn::Vec<D>;
+/// The elements of one head in kCount columns. Not std::array, whose functions the linker could
+/// take from rotate_armv86.cc for the whole library.
+template <class Data, std::size_t kCount>
+struct ColumnData {
+  Data at[kCount];
+};
+
+/// kColumns from element i on, of one head, rotated.
+template <class Policy, class D, std::size_t... kColumns>
+HWY_INLINE auto rotated_columns(D d, const typename Policy::Storage* in, std::int64_t pairs,
+                                const RotationRow<typename Policy::T>& row, std::int64_t i,
+                                std::index_sequence<kColumns...> /*columns*/) {
+  using Data = typename Policy::template Data<hn::Vec<D>>;
   const std::int64_t width = column_width<Policy>(d);
-  const auto column = [i, width](std::size_t index) HWY_ATTR {
-    return i + static_cast<std::int64_t>(index % kCount) * width;
-  };
-  const auto head = [](std::size_t index) { return static_cast<std::int64_t>(index / kCount); };
-  const typename Policy::template Data<V> data[] = {
-      Policy::load(d, in + head(kTile) * a.in_stride + column(kTile), a.pairs)...};
-  const typename Policy::template Data<V> rotated[] = {
-      Policy::rotate(d, Policy::table(d, row, column(kTile)), data[kTile])...};
-  for (std::size_t first = 0; first < sizeof...(kTile); first += kCount) {
-    store_columns<Policy>(writer, d, rotated + first, out + head(first) * a.out_stride + i, a.pairs,
-                          std::make_index_sequence<kCount>());
-  }
+  const auto column = [i, width](std::size_t index)
+                          HWY_ATTR { return i + static_cast<std::int64_t>(index) * width; };
+  const Data data[] = {Policy::load(d, in + column(kColumns), pairs)...};
+  return ColumnData<Data, sizeof...(kColumns)>{
+      {Policy::rotate(d, Policy::table(d, row, column(kColumns)), data[kColumns])...}};
 }
 
-/// Head by head, kHeads at a time, so that a cache line is used up before the next is loaded.
-/// Otherwise as rotate_by_column().
-template <class Policy, std::size_t kHeads, Prefetch kPrefetch, class Writer, class D>
-std::int64_t rotate_by_head(Writer writer, D d, const HeadSlices<typename Policy::Storage>& a,
-                            const RotationRow<typename Policy::T>& row, std::int64_t begin,
-                            std::int64_t end) {
-  constexpr auto kStep = static_cast<std::int64_t>(kHeads);
+/// Columns that are rotated at a time. Four vectors of NEON are a cache line; two lines of a single
+/// run hide more of the latency of loads.
+template <class Policy>
+inline constexpr std::size_t kLineColumns =
+    !HWY_ARCH_X86 && Policy::kRuns == 1 && Policy::kElementsPerLane == 1 ? 8 : 4;
+
+/// HeadOrder::kLines: head by head, kLineColumns at a time, so that a cache line is used up before
+/// the next is loaded, and filled before the next is written. Returns the first element that is
+/// left; with kWhole, heads are a multiple of kLineColumns.
+///
+/// With kWhole, this and the next function are inlined into kernels that store nothing else from
+/// token to token, not even registers on the stack: on a Neoverse-N1, one such store per token
+/// doubles the time of results out of cache.
+template <class Policy, bool kWhole, Prefetch kPrefetch, class Writer, class D>
+HWY_INLINE std::int64_t rotate_by_line(Writer writer, D d,
+                                       const HeadSlices<typename Policy::Storage> a,
+                                       const RotationRow<typename Policy::T> row) {
   const std::int64_t width = column_width<Policy>(d);
-  const std::int64_t stop = begin + (end - begin) / width * width;
+  constexpr auto kStep = static_cast<std::int64_t>(kLineColumns<Policy>);
+  const std::int64_t end = Policy::end(a.pairs);
+  const std::int64_t stop = kWhole ? end : end / width * width;
   const auto* in = a.in;
   auto* out = a.out;
-  std::int64_t h = 0;
-  for (; h + kStep <= a.heads; h += kStep, in += kStep * a.in_stride, out += kStep * a.out_stride) {
-    prefetch_ahead<kPrefetch>(in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
-    std::int64_t i = begin;
-    for (; i + 4 * width <= stop; i += 4 * width) {
-      rotate_tile<Policy, 4>(writer, d, a, row, i, in, out, std::make_index_sequence<4 * kHeads>());
+  for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
+    if constexpr (HWY_ARCH_X86) {
+      prefetch_ahead<kPrefetch, Policy::kRuns>(
+          in, 2 * a.pairs * static_cast<std::int64_t>(sizeof(*in)));
     }
-    for (; i < stop; i += width) {
-      rotate_tile<Policy, 1>(writer, d, a, row, i, in, out, std::make_index_sequence<kHeads>());
+    std::int64_t i = 0;
+    for (; kWhole ? i < stop : i + kStep * width <= stop; i += kStep * width) {
+      constexpr std::make_index_sequence<kLineColumns<Policy>> kColumns;
+      if constexpr (!HWY_ARCH_X86) {
+        prefetch_columns<Policy, kLineColumns<Policy>, kPrefetch>(d, in + i, a.pairs);
+      }
+      const auto rotated = rotated_columns<Policy>(d, in, a.pairs, row, i, kColumns);
+      store_columns<Policy>(writer, d, rotated.at, out + i, a.pairs, kColumns);
     }
-  }
-  if constexpr (kHeads > 1) {
-    HeadSlices<typename Policy::Storage> rest = a;
-    rest.in = in;
-    rest.out = out;
-    rest.heads = a.heads - h;
-    rotate_by_head<Policy, 1, kPrefetch>(writer, d, rest, row, begin, end);
+    for (; !kWhole && i < stop; i += width) {
+      constexpr std::make_index_sequence<1> kOne;
+      const auto rotated = rotated_columns<Policy>(d, in, a.pairs, row, i, kOne);
+      store_columns<Policy>(writer, d, rotated.at, out + i, a.pairs, kOne);
+    }
   }
   return stop;
 }
 
-/// Heads per tile. NEON's short vectors are limited by loads of cos and sin, which two heads share,
-/// except where elements are converted.
-template <class Policy>
-inline constexpr std::size_t kHeadsPerTile = HWY_ARCH_X86 || Policy::kElementsPerLane > 1 ? 1 : 2;
+/// Columns of one run from `to` on.
+template <class Policy, int kRun, class D, class Data, std::size_t... kColumns>
+HWY_INLINE void store_run(D d, const Data* data, typename Policy::Storage* to,
+                          std::index_sequence<kColumns...> /*columns*/) {
+  CachedWriter writer;
+  const std::int64_t width = column_width<Policy>(d);
+  (Policy::template store<kRun>(writer, d, data[kColumns],
+                                to + static_cast<std::int64_t>(kColumns) * width, 0),
+   ...);
+}
+
+/// Copies kCount vectors.
+template <class D, typename Storage, std::size_t... kVectors>
+HWY_INLINE void copy_vectors(D d, const Storage* from, Storage* to,
+                             std::index_sequence<kVectors...> /*vectors*/) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const hn::Vec<D> v[] = {hn::LoadU(d, from + static_cast<std::int64_t>(kVectors) * lanes)...};
+  (hn::StoreU(v[kVectors], d, to + static_cast<std::int64_t>(kVectors) * lanes), ...);
+}
+
+/// HeadOrder::kAddress: as kLines, but the second run of a head waits in a buffer until the first
+/// is written. At most kMaxStackPairs.
+template <class Policy, bool kWhole, Prefetch kPrefetch, class D>
+HWY_INLINE std::int64_t rotate_by_address(D d, const HeadSlices<typename Policy::Storage> a,
+                                          const RotationRow<typename Policy::T> row) {
+  static_assert(Policy::kRuns == 2);
+  constexpr std::make_index_sequence<4> kFour;
+  constexpr std::make_index_sequence<1> kOne;
+  constexpr auto kElements = static_cast<std::size_t>(Policy::kElementsPerLane);
+  const hn::CappedTag<typename Policy::Storage, kMaxLanes<D> * kElements> ds;  // of a column
+  const std::int64_t width = column_width<Policy>(d);
+  const std::int64_t stop = kWhole ? a.pairs : a.pairs / width * width;
+  alignas(64) typename Policy::Storage waiting[kMaxStackPairs];
+  const auto* in = a.in;
+  auto* out = a.out;
+  for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_stride, out += a.out_stride) {
+    std::int64_t i = 0;
+    for (; kWhole ? i < stop : i + 4 * width <= stop; i += 4 * width) {
+      prefetch_columns<Policy, 4, kPrefetch>(d, in + i, a.pairs);
+      const auto rotated = rotated_columns<Policy>(d, in, a.pairs, row, i, kFour);
+      store_run<Policy, 0>(d, rotated.at, out + i, kFour);
+      store_run<Policy, 1>(d, rotated.at, waiting + i, kFour);
+    }
+    for (; !kWhole && i < stop; i += width) {
+      const auto rotated = rotated_columns<Policy>(d, in, a.pairs, row, i, kOne);
+      store_run<Policy, 0>(d, rotated.at, out + i, kOne);
+      store_run<Policy, 1>(d, rotated.at, waiting + i, kOne);
+    }
+    auto* const second = out + a.pairs;
+    for (i = 0; kWhole ? i < stop : i + 4 * width <= stop; i += 4 * width) {
+      copy_vectors(ds, waiting + i, second + i, kFour);
+    }
+    for (; !kWhole && i < stop; i += width) copy_vectors(ds, waiting + i, second + i, kOne);
+  }
+  return stop;
+}
 
 /// The pairs from element i on, one at a time.
 template <class E, Pairing kPairing>
-void rotate_tail(const HeadSlices<typename E::Storage>& a,
-                 const RotationRow<typename E::Compute>& row, std::int64_t i) {
+HWY_NOINLINE void rotate_tail(const TokenHeads& heads, const char* in, char* out,
+                              const RotationRow<typename E::Compute>& row, std::int64_t i) {
   using Policy = HalfPairs<E>;
+  const HeadSlices<typename E::Storage> a = heads.as<typename E::Storage>(in, out);
   CachedWriter writer;
   constexpr bool kHalf = kPairing == Pairing::kHalf;
   const OneTag<typename E::Compute> one;
@@ -213,53 +289,89 @@ void rotate_tail(const HeadSlices<typename E::Storage>& a,
     const auto z = Policy::table(one, row, pair);
     const std::int64_t at = kHalf ? pair : 2 * pair;
     for (std::int64_t h = 0; h < a.heads; ++h) {
-      auto* out = a.out + h * a.out_stride + at;
+      auto* to = a.out + h * a.out_stride + at;
       const auto v =
           Policy::rotate(one, z, Policy::load(one, a.in + h * a.in_stride + at, distance));
-      Policy::template store<0>(writer, one, v, out, distance);
-      Policy::template store<1>(writer, one, v, out, distance);
+      Policy::template store<0>(writer, one, v, to, distance);
+      Policy::template store<1>(writer, one, v, to, distance);
     }
   }
 }
 
-/// Heads of any size: full vectors first, then 16-byte blocks, then single pairs.
-template <class Policy, class Writer, Pairing kPairing, Prefetch kPrefetch>
-void rotate_dense(const TokenHeads& heads, const RotationRow<typename Policy::T>& row) {
+/// What full vectors leave from element i on: 16-byte blocks, then single pairs.
+template <class Policy, Pairing kPairing>
+HWY_INLINE void rotate_rest(const TokenHeads& heads, const char* in, char* out,
+                            const RotationRow<typename Policy::T>& row, std::int64_t i) {
   using T = typename Policy::T;
-  const HeadSlices<typename Policy::Storage> a = heads.as<typename Policy::Storage>();
-  std::int64_t i = 0;
-  if constexpr (kHasBlocks) {
-    const FullTag<T> full;
-    const std::int64_t end = Policy::end(a.pairs);
-    if constexpr (!kHasVectors) {
-      i = rotate_by_column<Policy, 1, Prefetch::kNone>(CachedWriter(), full, a, row, i, end);
-    } else if (kPrefetch == Prefetch::kNone || end <= 4 * column_width<Policy>(full)) {
-      i = rotate_by_column<Policy, 4, kPrefetch>(Writer(), full, a, row, i, end);
-    } else {
-      i = rotate_by_head<Policy, kHeadsPerTile<Policy>, kPrefetch>(Writer(), full, a, row, i, end);
-    }
-    if constexpr (kMaxLanes<FullTag<T>> > kMaxLanes<BlockTag<T>>) {
-      const BlockTag<T> block;
-      i = rotate_by_column<Policy, 1, Prefetch::kNone>(CachedWriter(), block, a, row, i, end);
-    }
+  const std::int64_t end = Policy::end(heads.pairs);
+  if constexpr (kMaxLanes<FullTag<T>> > kMaxLanes<BlockTag<T>>) {
+    i = rotate_by_column<Policy, 1, Prefetch::kNone>(
+        CachedWriter(), BlockTag<T>(), heads.as<typename Policy::Storage>(in, out), row, i, end);
   }
-  rotate_tail<typename Policy::Tail, kPairing>(a, row, i);
+  if (i < end) rotate_tail<typename Policy::Tail, kPairing>(heads, in, out, row, i);
+}
+
+/// Heads of any size in kOrder.
+template <class Policy, class Writer, Pairing kPairing, HeadOrder kOrder, Prefetch kPrefetch>
+void rotate_dense(const TokenHeads& heads, const char* in, char* out,
+                  const RotationRow<typename Policy::T>* rows, std::int64_t count) {
+  for (const auto* const stop = rows + count; rows != stop; ++rows) {
+    std::int64_t i = 0;
+    if constexpr (kHasBlocks) {
+      const FullTag<typename Policy::T> full;
+      const auto a = heads.as<typename Policy::Storage>(in, out);
+      if constexpr (kOrder == HeadOrder::kAddress) {
+        i = rotate_by_address<Policy, false, kPrefetch>(full, a, *rows);
+      } else if constexpr (kOrder == HeadOrder::kLines) {
+        i = rotate_by_line<Policy, false, kPrefetch>(Writer(), full, a, *rows);
+      } else {
+        constexpr std::size_t kMaxColumns = kHasVectors ? kLineColumns<Policy> : 1;
+        const std::int64_t end = Policy::end(a.pairs);
+        i = rotate_by_column<Policy, kMaxColumns, kPrefetch>(Writer(), full, a, *rows, i, end);
+      }
+    }
+    rotate_rest<Policy, kPairing>(heads, in, out, *rows, i);
+    in += heads.in_token_bytes;
+    out += heads.out_token_bytes;
+  }
+}
+
+/// Heads of a multiple of kLineColumns, as most long ones are; kLines or kAddress.
+template <class Policy, class Writer, HeadOrder kOrder, Prefetch kPrefetch>
+void rotate_whole_lines(const TokenHeads& heads, const char* in, char* out,
+                        const RotationRow<typename Policy::T>* rows, std::int64_t count) {
+  for (const auto* const stop = rows + count; rows != stop; ++rows) {
+    const FullTag<typename Policy::T> full;
+    const auto a = heads.as<typename Policy::Storage>(in, out);
+    if constexpr (kOrder == HeadOrder::kAddress) {
+      rotate_by_address<Policy, true, kPrefetch>(full, a, *rows);
+    } else {
+      rotate_by_line<Policy, true, kPrefetch>(Writer(), full, a, *rows);
+    }
+    in += heads.in_token_bytes;
+    out += heads.out_token_bytes;
+  }
 }
 
 /// Heads of exactly kCount columns, as most are.
 template <class Policy, class Writer, std::size_t kCount, Prefetch kPrefetch>
-void rotate_whole_columns(const TokenHeads& heads, const RotationRow<typename Policy::T>& row) {
+void rotate_whole_columns(const TokenHeads& heads, const char* in, char* out,
+                          const RotationRow<typename Policy::T>* rows, std::int64_t count) {
   Writer writer;
   if constexpr (Writer::kHasState) writer.load(*heads.realign);
-  rotate_columns<Policy, kPrefetch>(writer, FullTag<typename Policy::T>(),
-                                    heads.as<typename Policy::Storage>(), row, 0,
-                                    std::make_index_sequence<kCount>());
+  for (const auto* const stop = rows + count; rows != stop; ++rows) {
+    rotate_columns<Policy, kPrefetch>(writer, FullTag<typename Policy::T>(),
+                                      heads.as<typename Policy::Storage>(in, out), *rows, 0,
+                                      std::make_index_sequence<kCount>());
+    in += heads.in_token_bytes;
+    out += heads.out_token_bytes;
+  }
   if constexpr (Writer::kHasState) writer.save(*heads.realign);
 }
 
 /// Null if no kernel for whole columns fits heads of `pairs`.
 template <class Policy, class Writer, Pairing kPairing, Prefetch kPrefetch>
-RotateHeads<typename Policy::T> choose_whole_columns(std::int64_t pairs) {
+RotateTokens<typename Policy::T> choose_whole_columns(std::int64_t pairs) {
   using Full = FullTag<typename Policy::T>;
   if constexpr (kHasVectors) {
     const std::int64_t width = column_width<Policy>(Full());
@@ -278,7 +390,7 @@ RotateHeads<typename Policy::T> choose_whole_columns(std::int64_t pairs) {
 
 /// The kernel for heads of `pairs` of an element type, or null, as above.
 template <class E, class Writer, Prefetch kPrefetch>
-RotateHeads<typename E::Compute> choose_whole_columns(Pairing pairing, std::int64_t pairs) {
+RotateTokens<typename E::Compute> choose_whole_columns(Pairing pairing, std::int64_t pairs) {
   using Half = typename PoliciesOf<E>::Half;
   using Interleaved = typename PoliciesOf<E>::Interleaved;
   return pairing == Pairing::kHalf
@@ -286,24 +398,50 @@ RotateHeads<typename E::Compute> choose_whole_columns(Pairing pairing, std::int6
              : choose_whole_columns<Interleaved, Writer, Pairing::kInterleaved, kPrefetch>(pairs);
 }
 
-/// The kernel for heads of `pairs`.
+/// The kernel for heads of `pairs`. Heads of few columns are rotated one after the other in every
+/// order.
 template <class Policy, class Writer, Pairing kPairing, Prefetch kPrefetch>
-RotateHeads<typename Policy::T> choose_dense(std::int64_t pairs) {
-  // Whole columns of all heads are rotated in the same order with and without prefetch.
-  constexpr Prefetch kColumnPrefetch = kHasPrefetch ? kPrefetch : Prefetch::kNone;
-  if (const auto whole = choose_whole_columns<Policy, Writer, kPairing, kColumnPrefetch>(pairs)) {
-    return whole;
+RotateTokens<typename Policy::T> choose_dense(std::int64_t pairs, HeadOrder order) {
+  if constexpr (!kHasVectors) {
+    return rotate_dense<Policy, CachedWriter, kPairing, HeadOrder::kColumns, Prefetch::kNone>;
+  } else {
+    // What lies in cache needs no prefetch.
+    constexpr Prefetch kMemoryPrefetch = kHasPrefetch ? kPrefetch : Prefetch::kNone;
+    if (order == HeadOrder::kColumns) {
+      constexpr auto kOrder = HeadOrder::kColumns;
+      const auto whole = choose_whole_columns<Policy, Writer, kPairing, Prefetch::kNone>(pairs);
+      return whole != nullptr ? whole
+                              : rotate_dense<Policy, Writer, kPairing, kOrder, Prefetch::kNone>;
+    }
+    const auto whole = choose_whole_columns<Policy, Writer, kPairing, kMemoryPrefetch>(pairs);
+    if (whole != nullptr) return whole;
+    const std::int64_t width = column_width<Policy>(FullTag<typename Policy::T>());
+    const std::int64_t end = Policy::end(pairs);
+    const bool whole_lines = end % (static_cast<std::int64_t>(kLineColumns<Policy>) * width) == 0;
+    if (end < 4 * width) {
+      return rotate_dense<Policy, Writer, kPairing, HeadOrder::kColumns, kMemoryPrefetch>;
+    }
+    if constexpr (Policy::kRuns == 2) {
+      if (order == HeadOrder::kAddress && pairs <= kMaxStackPairs) {
+        constexpr auto kOrder = HeadOrder::kAddress;
+        return whole_lines ? rotate_whole_lines<Policy, CachedWriter, kOrder, kMemoryPrefetch>
+                           : rotate_dense<Policy, CachedWriter, kPairing, kOrder, kMemoryPrefetch>;
+      }
+    }
+    constexpr auto kOrder = HeadOrder::kLines;
+    return whole_lines ? rotate_whole_lines<Policy, Writer, kOrder, kMemoryPrefetch>
+                       : rotate_dense<Policy, Writer, kPairing, kOrder, kMemoryPrefetch>;
   }
-  return rotate_dense<Policy, Writer, kPairing, kPrefetch>;
 }
 
 template <class E, class Writer, Prefetch kPrefetch>
-RotateHeads<typename E::Compute> choose_dense(Pairing pairing, std::int64_t pairs) {
+RotateTokens<typename E::Compute> choose_dense(Pairing pairing, std::int64_t pairs,
+                                               HeadOrder order) {
   using Half = typename PoliciesOf<E>::Half;
   using Interleaved = typename PoliciesOf<E>::Interleaved;
   return pairing == Pairing::kHalf
-             ? choose_dense<Half, Writer, Pairing::kHalf, kPrefetch>(pairs)
-             : choose_dense<Interleaved, Writer, Pairing::kInterleaved, kPrefetch>(pairs);
+             ? choose_dense<Half, Writer, Pairing::kHalf, kPrefetch>(pairs, order)
+             : choose_dense<Interleaved, Writer, Pairing::kInterleaved, kPrefetch>(pairs, order);
 }
 
 }  // namespace rotary::internal::ROTARY_CPU_NAMESPACE

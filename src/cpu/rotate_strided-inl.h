@@ -106,19 +106,20 @@ void rotate_strided_head(const HeadSlices<typename E::Storage>& a, Pairing read,
 /// Any pairings and strides. In place, with different pairings, the outputs of a pair overwrite
 /// inputs of another, so that a head is written to scratch memory first.
 template <class E>
-void rotate_strided(const TokenHeads& heads, const RotationRow<typename E::Compute>& row) {
+void rotate_strided_token(const TokenHeads& heads, const char* in, char* out,
+                          const RotationRow<typename E::Compute>& row) {
   using Storage = typename E::Storage;
-  const HeadSlices<Storage> a = heads.as<Storage>();
+  const HeadSlices<Storage> a = heads.as<Storage>(in, out);
   const Pairing read = heads.read;
   const Pairing write = heads.write;
   auto* scratch = static_cast<Storage*>(heads.scratch);
   const bool uses_scratch = read != write && a.in == a.out;
   const std::int64_t size = 2 * a.pairs;
   for (std::int64_t h = 0; h < a.heads; ++h) {
-    Storage* const out = a.out + h * a.out_stride;
+    Storage* const to = a.out + h * a.out_stride;
     HeadSlices<Storage> head = a;
     head.in += h * a.in_stride;
-    head.out = uses_scratch ? scratch : out;
+    head.out = uses_scratch ? scratch : to;
     if (uses_scratch) head.out_step = 1;
     if (head.in_step == 1 && head.out_step == 1) {
       std::int64_t i = 0;
@@ -131,10 +132,20 @@ void rotate_strided(const TokenHeads& heads, const RotationRow<typename E::Compu
     }
     if (!uses_scratch) continue;
     if (a.out_step == 1) {
-      std::copy_n(scratch, size, out);
+      std::copy_n(scratch, size, to);
     } else {
-      for (std::int64_t i = 0; i < size; ++i) out[i * a.out_step] = scratch[i];
+      for (std::int64_t i = 0; i < size; ++i) to[i * a.out_step] = scratch[i];
     }
+  }
+}
+
+template <class E>
+void rotate_strided(const TokenHeads& heads, const char* in, char* out,
+                    const RotationRow<typename E::Compute>* rows, std::int64_t count) {
+  for (const auto* const stop = rows + count; rows != stop; ++rows) {
+    rotate_strided_token<E>(heads, in, out, *rows);
+    in += heads.in_token_bytes;
+    out += heads.out_token_bytes;
   }
 }
 

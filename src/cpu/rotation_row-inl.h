@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "cpu/cos_sin-inl.h"
 #include "cpu/rotation_row_buffer.h"
@@ -34,7 +35,7 @@ class RotationRowBuilder {
  public:
   RotationRowBuilder(const RotateParams& params, RowLayout layout)
       : params_(params),
-        buffers_{RotationRowBuffer<T>(params.pairs), RotationRowBuffer<T>(params.pairs)},
+        buffer_(params.pairs, layout != RowLayout::kPerPair),
         reader_(params.positions),
         layout_(layout) {
     const AngleSource& source = params.source;
@@ -49,33 +50,80 @@ class RotationRowBuilder {
     cos_scale_ = static_cast<T>(params.direction == Direction::kInverse ? 1.0 / scale : scale);
     sin_scale_ = params.direction == Direction::kForward ? cos_scale_ : -cos_scale_;
     const Positions& positions = params.positions;
-    is_cached_range_ = is_simple_ && is_unit_ && source.cache != nullptr &&
-                       positions.kind() == Positions::Kind::kRange &&
+    is_simple_range_ = is_simple_ && positions.kind() == Positions::Kind::kRange &&
                        positions.first().data == nullptr;
+    is_cached_range_ = is_simple_range_ && is_unit_ && source.cache != nullptr;
     first_ = positions.start();
     step_ = positions.step();
   }
 
+  /// How many rows can be valid at the same time, at least 2. Rows of the cache need no buffer.
+  std::int64_t max_rows() const {
+    const std::int64_t last = params_.operands.front().in.shape[1] - 1;
+    const bool all_cached = layout_ == RowLayout::kPerPair && is_cached_range_ &&
+                            cached_row(0) != nullptr && cached_row(last) != nullptr;
+    return all_cached ? std::numeric_limits<std::int64_t>::max() : buffer_.max_rows();
+  }
+
   /// Valid until the second call after this one: a row is in use while the next is built.
   HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token) {
-    buffer_ = buffer_ == &buffers_[0] ? &buffers_[1] : &buffers_[0];
+    slot_ = 1 - slot_;
+    return build(batch, token, slot_);
+  }
+
+  /// Valid until the next call with the same slot, 0 .. max_rows() - 1.
+  HWY_INLINE RotationRow<T> build(std::int64_t batch, std::int64_t token, std::int64_t slot) {
+    slot_ = slot;
     const T* cached = is_cached_range_ ? cached_row(token) : nullptr;
-    RotationRow<T> row = cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
-                                           : computed_row(batch, token);
+    return arranged(cached != nullptr ? RotationRow<T>{cached, cached + params_.pairs}
+                                      : computed_row(batch, token));
+  }
+
+  /// The rows of `count` tokens of a batch row in slots 0 .. count - 1. False, and nothing done, if
+  /// they must be built one by one.
+  bool build_range([[maybe_unused]] std::int64_t token, [[maybe_unused]] std::int64_t count,
+                   [[maybe_unused]] RotationRow<T>* rows) {
+#if ROTARY_CPU_IS_NEON
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const std::int64_t first = first_ + token;
+      if (!is_simple_range_ || step_ != 1 || first < 0 || (first + count) >> 32 != 0) return false;
+      if (params_.source.cache != nullptr && params_.source.cache->row(first) != nullptr) {
+        return false;
+      }
+      const PhaseTable& table = *params_.source.phases;
+      cos_sin_of_range(static_cast<std::uint32_t>(first), static_cast<std::size_t>(count),
+                       table.sums_low.data(), table.sums_high.data(),
+                       static_cast<std::size_t>(table.pairs), buffer_.c(0), buffer_.s(0),
+                       static_cast<std::size_t>(buffer_.c(1) - buffer_.c(0)));
+      for (slot_ = 0; slot_ < count; ++slot_) {
+        T* const c = buffer_.c(slot_);
+        T* const s = buffer_.s(slot_);
+        if (!is_unit_) scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, c, s);
+        rows[slot_] = arranged({c, s});
+      }
+      return true;
+    }
+#endif
+    return false;
+  }
+
+ private:
+  /// With its other layout, if a kernel reads one.
+  HWY_INLINE RotationRow<T> arranged(RotationRow<T> row) {
     if (layout_ == RowLayout::kPerPair) return row;
-    row.arranged_c = buffer_->arranged_c();
-    row.arranged_s = buffer_->arranged_s();
+    row.arranged_c = buffer_.arranged_c(slot_);
+    row.arranged_s = buffer_.arranged_s(slot_);
     if (layout_ == RowLayout::kPerElement) {
-      to_per_element(row.c, row.s, params_.pairs, buffer_->arranged_c(), buffer_->arranged_s());
+      to_per_element(row.c, row.s, params_.pairs, buffer_.arranged_c(slot_),
+                     buffer_.arranged_s(slot_));
     } else {
       row.odd_begin = (params_.pairs + 1) / 2;
-      to_even_odd(row.c, params_.pairs, row.odd_begin, buffer_->arranged_c());
-      to_even_odd(row.s, params_.pairs, row.odd_begin, buffer_->arranged_s());
+      to_even_odd(row.c, params_.pairs, row.odd_begin, buffer_.arranged_c(slot_));
+      to_even_odd(row.s, params_.pairs, row.odd_begin, buffer_.arranged_s(slot_));
     }
     return row;
   }
 
- private:
   /// The most frequent case, inlined: a range of positions in the cos/sin cache.
   HWY_INLINE const T* cached_row(std::int64_t token) const {
     if constexpr (sizeof(T) == sizeof(float)) {
@@ -91,6 +139,7 @@ class RotationRowBuilder {
 
   RotationRow<T> from_phases(std::int64_t batch, std::int64_t token) {
     if constexpr (sizeof(T) == sizeof(float)) {
+      if (is_simple_range_) return from_integer(first_ + step_ * token);
       if (is_simple_) {
         const Position p = reader_.at(0, batch, token);
         if (!p.is_real) return from_integer(p.integer);
@@ -108,13 +157,13 @@ class RotationRowBuilder {
       }
     }
     if (c == nullptr) {
-      unit_row(source, positions, buffer_->c(), buffer_->s());
-      c = buffer_->c();
-      s = buffer_->s();
+      unit_row(source, positions, buffer_.c(slot_), buffer_.s(slot_));
+      c = buffer_.c(slot_);
+      s = buffer_.s(slot_);
     }
     if (is_unit_) return {c, s};
-    apply_magnitude(params_, positions, c, s, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    apply_magnitude(params_, positions, c, s, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   /// Fast path of from_phases() for is_simple_ and an integer position: the same bits.
@@ -126,37 +175,38 @@ class RotationRowBuilder {
       const PhaseTable& table = *source.phases;
 #if HWY_TARGET != HWY_SCALAR
       cos_sin_of(static_cast<std::uint64_t>(position), table.sums_low.data(),
-                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), buffer_->c(),
-                 buffer_->s());
+                 table.sums_high.data(), static_cast<std::size_t>(table.pairs), buffer_.c(slot_),
+                 buffer_.s(slot_));
 #else
       (void)table;
       AxisPositions positions;
       positions.is_one_integer = true;
       positions.fixed[0] = to_fixed(position);
-      unit_row(source, positions, buffer_->c(), buffer_->s());
+      unit_row(source, positions, buffer_.c(slot_), buffer_.s(slot_));
 #endif
-      c = buffer_->c();
-      s = buffer_->s();
+      c = buffer_.c(slot_);
+      s = buffer_.s(slot_);
     }
     if (is_unit_) return {c, s};
-    scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    scale_row(c, s, params_.pairs, cos_scale_, sin_scale_, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   RotationRow<T> from_table(std::int64_t batch, std::int64_t token) {
     const std::int64_t row = reader_.at(0, batch, token).integer;
-    read_table_row(params_, batch, row, buffer_->c(), buffer_->s());
-    return {buffer_->c(), buffer_->s()};
+    read_table_row(params_, batch, row, buffer_.c(slot_), buffer_.s(slot_));
+    return {buffer_.c(slot_), buffer_.s(slot_)};
   }
 
   const RotateParams& params_;
-  RotationRowBuffer<T> buffers_[2];
-  RotationRowBuffer<T>* buffer_ = nullptr;  // of the row being built
+  RotationRowBuffer<T> buffer_;
+  std::int64_t slot_ = 0;  // of the row being built
   PositionReader reader_;
   RowLayout layout_;
   bool is_unit_ = false;          // z = e^(i phase), without scale, growth or conjugation
   bool is_simple_ = false;        // z = scale * that, of one exact phase per pair
-  bool is_cached_range_ = false;  // both, for a range of positions, with a cos/sin cache
+  bool is_simple_range_ = false;  // is_simple_, for one range of positions
+  bool is_cached_range_ = false;  // both, for such a range, with a cos/sin cache
   std::int64_t first_ = 0;        // position of token 0 of that range
   std::int64_t step_ = 0;
   T cos_scale_ = 1;  // is_simple_: the scale, with the sign of the direction

@@ -27,10 +27,12 @@ struct HeadSlices {
   std::int64_t pairs;
 };
 
-/// The same with the element type erased, for kernels chosen once per operand.
+/// The same with the element type erased, for kernels chosen once per operand, and without the
+/// pointers. These are arguments of their own: a kernel that read them from memory, just after they
+/// were written there for the next token, would wait for that (some 300 cycles on a Neoverse-N1).
 struct TokenHeads {
-  const void* in;
-  void* out;
+  std::int64_t in_token_bytes;  // from a token to the next
+  std::int64_t out_token_bytes;
   std::int64_t in_stride;
   std::int64_t out_stride;
   std::int64_t in_step;
@@ -43,7 +45,7 @@ struct TokenHeads {
   RealignState* realign;  // of a RealignedStreamWriter
 
   template <typename Storage>
-  HWY_INLINE HeadSlices<Storage> as() const {
+  HWY_INLINE HeadSlices<Storage> as(const void* in, void* out) const {
     return {.in = static_cast<const Storage*>(in),
             .out = static_cast<Storage*>(out),
             .in_stride = in_stride,
@@ -72,8 +74,10 @@ struct RotationRow {
   std::int64_t odd_begin = 0;  // of kEvenOdd: where the odd pairs begin
 };
 
-/// Rotates the heads of one token.
+/// Rotates the heads of `count` tokens by consecutive rows; `in` and `out` are the slices of the
+/// first head of the first token.
 template <typename T>
-using RotateHeads = void (*)(const TokenHeads& heads, const RotationRow<T>& row);
+using RotateTokens = void (*)(const TokenHeads& heads, const char* in, char* out,
+                              const RotationRow<T>* rows, std::int64_t count);
 
 }  // namespace rotary::internal

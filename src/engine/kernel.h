@@ -20,6 +20,7 @@
 #include "rotary/table.h"
 #include "rotary/tensor.h"
 #include "rotary/threads.h"
+#include "rotary/write_order.h"
 
 namespace rotary::internal {
 
@@ -51,6 +52,7 @@ struct RotateParams {
   std::int64_t rotary_offset = 0;
   std::span<const Operand> operands;
   const Positions& positions;
+  WriteOrder order{};  // of the CPU engine; what is open is chosen by its plan
 };
 
 /// Parameters of the gradients of the rotation `forward`. The `in` of its operands are the inputs;
@@ -66,6 +68,9 @@ struct GradientParams {
 /// allocates.
 void rotate_on_cpu(const RotateParams& params, const Threads& threads);
 void gradient_on_cpu(const GradientParams& params, const Threads& threads);
+
+/// The order in which rotate_on_cpu() writes the first operand.
+WriteOrder write_order_on_cpu(const RotateParams& params, const Threads& threads) noexcept;
 
 /// cos and sin without scale or growth at positions first, first + 1, ... (equal on all axes).
 /// `rows` is [count, 2 * pairs]; a row holds the cosines, then the sines.

@@ -11,6 +11,7 @@
 #include "rope/dispatch.h"
 #include "rope/gradient_call.h"
 #include "rope/validate.h"
+#include "rope/write_order.h"
 #include "support/message.h"
 
 namespace rotary {
@@ -37,6 +38,7 @@ struct Parts {
 struct Rope::State {
   std::shared_ptr<const Parts> parts;
   RopeOptions options;
+  WriteOrder order;  // options.order, completed from the environment
 
   internal::RotateParams params(std::span<const Operand> operands, const Positions& positions,
                                 const internal::AngleSource& source, internal::Direction direction,
@@ -48,7 +50,8 @@ struct Rope::State {
             .pairs = parts->phases.pairs,
             .rotary_offset = parts->layout.rotary_offset,
             .operands = operands,
-            .positions = positions};
+            .positions = positions,
+            .order = order};
   }
 
   /// Parameters of a rotation at positions: forward, inverse or adjoint.
@@ -88,8 +91,9 @@ std::string_view name_of(Pairing pairing) noexcept {
 Rope::Rope(Frequencies frequencies, const HeadLayout& layout, const RopeOptions& options) {
   internal::check_rope(frequencies, layout);
   internal::check_threads("Rope", options.threads);
+  const WriteOrder order = internal::resolve_write_order("Rope", options.order);
   auto parts = std::make_shared<const Parts>(std::move(frequencies), layout, options);
-  state_ = std::make_shared<const State>(State{std::move(parts), options});
+  state_ = std::make_shared<const State>(State{std::move(parts), options, order});
 }
 
 void Rope::rotate(const Operands& tensors, const Positions& positions, Stream stream) const {
@@ -183,12 +187,32 @@ void Rope::cos_sin(const TensorView& cos, const TensorView& sin, const Positions
   call.run({.phases = &parts.phases, .cache = &parts.cache}, state_->options.threads, stream);
 }
 
+WriteOrder Rope::write_order(const Operands& tensors) const {
+  internal::OperandList checked;
+  const std::span<const Operand> operands =
+      internal::check_operands("write_order", tensors, layout().head_dim, checked);
+  if (operands.empty() || operands.front().in.device.type == DeviceType::kCuda) return {};
+  const Positions positions = Positions::range();
+  return internal::write_order_on_cpu(
+      state_->params(operands, positions, internal::Direction::kForward), options().threads);
+}
+
 Rope Rope::with_threads(Threads threads) const {
   internal::check_threads("with_threads", threads);
   Rope rope = *this;
   RopeOptions options = state_->options;
   options.threads = std::move(threads);
-  rope.state_ = std::make_shared<const State>(State{state_->parts, std::move(options)});
+  rope.state_ =
+      std::make_shared<const State>(State{state_->parts, std::move(options), state_->order});
+  return rope;
+}
+
+Rope Rope::with_order(const WriteOrder& order) const {
+  Rope rope = *this;
+  RopeOptions options = state_->options;
+  options.order = order;
+  const WriteOrder resolved = internal::resolve_write_order("with_order", order);
+  rope.state_ = std::make_shared<const State>(State{state_->parts, std::move(options), resolved});
   return rope;
 }
 

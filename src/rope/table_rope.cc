@@ -7,6 +7,7 @@
 #include "rope/dispatch.h"
 #include "rope/memory.h"
 #include "rope/validate.h"
+#include "rope/write_order.h"
 #include "rotary/table.h"
 #include "support/message.h"
 
@@ -62,6 +63,7 @@ struct Call {
   TableWidth width;
   std::int64_t pairs;
   const Threads& threads;
+  WriteOrder order;
 
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
            bool row_per_token, internal::Direction direction, const Stream& stream) const {
@@ -102,7 +104,8 @@ struct Call {
                       .pairs = pairs,
                       .rotary_offset = layout.rotary_offset,
                       .operands = operands,
-                      .positions = positions},
+                      .positions = positions,
+                      .order = order},
                      threads, stream);
   }
 };
@@ -114,7 +117,8 @@ TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWi
     : table_{with_batch(table.cos, "cos"), with_batch(table.sin, "sin")},
       layout_(layout),
       width_(width),
-      threads_(std::move(threads)) {
+      threads_(std::move(threads)),
+      order_(internal::resolve_write_order("TableRope", {})) {
   const ConstTensorView& cos = table_.cos;
   const ConstTensorView& sin = table_.sin;
   if (cos.shape != sin.shape || cos.dtype != sin.dtype || cos.device != sin.device) {
@@ -136,28 +140,28 @@ TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWi
 }
 
 void TableRope::rotate(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, Positions::range(), true,
-                                                      internal::Direction::kForward, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "rotate", tensors, Positions::range(), true, internal::Direction::kForward, stream);
 }
 void TableRope::rotate(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("rotate", tensors, positions, false,
-                                                      internal::Direction::kForward, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "rotate", tensors, positions, false, internal::Direction::kForward, stream);
 }
 void TableRope::unrotate(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, Positions::range(), true,
-                                                      internal::Direction::kInverse, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "unrotate", tensors, Positions::range(), true, internal::Direction::kInverse, stream);
 }
 void TableRope::unrotate(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("unrotate", tensors, positions, false,
-                                                      internal::Direction::kInverse, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "unrotate", tensors, positions, false, internal::Direction::kInverse, stream);
 }
 void TableRope::adjoint(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, Positions::range(), true,
-                                                      internal::Direction::kAdjoint, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "adjoint", tensors, Positions::range(), true, internal::Direction::kAdjoint, stream);
 }
 void TableRope::adjoint(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_}.run("adjoint", tensors, positions, false,
-                                                      internal::Direction::kAdjoint, stream);
+  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+      "adjoint", tensors, positions, false, internal::Direction::kAdjoint, stream);
 }
 
 }  // namespace rotary

@@ -156,6 +156,19 @@ void check_memory(std::string_view function, const ConstTensorView& view) {
   check_view(function, view);
 }
 
+namespace {
+
+/// [tokens, heads, head_dim] as [1, tokens, heads, head_dim].
+template <typename Void>
+void to_rank_4(BasicTensorView<Void>& view) {
+  if (view.rank == 4) return;
+  view.rank = 4;
+  view.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
+  view.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
+}
+
+}  // namespace
+
 template <typename Void>
 bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim) {
   if (view.rank != 3 && view.rank != 4) {
@@ -177,10 +190,7 @@ bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::in
     reject("[", function, "] the last size must be head_dim ", head_dim, ", got shape ",
            shape_text(view));
   }
-  if (view.rank == 4) return ordinary;
-  view.rank = 4;
-  view.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
-  view.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
+  to_rank_4(view);
   return ordinary;
 }
 
@@ -278,7 +288,8 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
       reject("[", function, "] out_scale is for float8 outputs, got ", name_of(given.out.dtype));
     }
     if (is_in_place(given)) {
-      operand.in = operand.out;
+      // Equal to `out`; a copy of that would wait until its elements, just written, are in cache.
+      to_rank_4(operand.in);
       if (!ordinary) check_distinct(function, operand.out);
     } else {
       check_heads(function, operand.in, head_dim);

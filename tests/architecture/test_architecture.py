@@ -21,7 +21,7 @@ BUILD = Path(os.environ["ROTARY_BUILD_DIR"])
 
 # Public headers by group; a part may include the groups that its row names as <group>.
 GROUPS = {
-    "base": "cpu cuda error operands pairing positions tensor threads version",
+    "base": "cpu cuda error operands pairing positions tensor threads version write_order",
     "frequencies": "frequencies recipe",
     "rope": "rope table",
     "model": "model",

@@ -51,16 +51,18 @@ class Experiment {
   Positions positions() const { return positions_.positions(); }
 
   /// The call, on views of these tensors on any device; `in` null: in place.
-  void apply(const TensorView* in, const TensorView& out, const Positions& positions) const {
+  void apply(const TensorView* in, const TensorView& out, const Positions& positions,
+             const WriteOrder& order = {}) const {
     using reference::Map;
+    const Rope rope = order == WriteOrder{} ? rope_ : rope_.with_order(order);
     if (in == nullptr) {
-      if (case_.map == Map::kRotate) return rope_.rotate(out, positions);
-      if (case_.map == Map::kUnrotate) return rope_.unrotate(out, positions);
-      return rope_.adjoint(out, positions);
+      if (case_.map == Map::kRotate) return rope.rotate(out, positions);
+      if (case_.map == Map::kUnrotate) return rope.unrotate(out, positions);
+      return rope.adjoint(out, positions);
     }
-    if (case_.map == Map::kRotate) return rope_.rotate(*in, out, positions);
-    if (case_.map == Map::kUnrotate) return rope_.unrotate(*in, out, positions);
-    return rope_.adjoint(*in, out, positions);
+    if (case_.map == Map::kRotate) return rope.rotate(*in, out, positions);
+    if (case_.map == Map::kUnrotate) return rope.unrotate(*in, out, positions);
+    return rope.adjoint(*in, out, positions);
   }
 
   /// engine(*this) calls apply() and leaves the results in in() and out().
@@ -122,9 +124,16 @@ class Experiment {
   std::optional<reference::Elements> first_;  // `out_` of the first engine
 };
 
-/// The CPU engine, on the target in use.
+/// The CPU engine, on the target in use, in its own order.
 inline void on_cpu(Experiment& e) {
   e.apply(e.in() == nullptr ? nullptr : &e.in()->view(), e.out().view(), e.positions());
+}
+
+/// The same in a given order.
+inline auto on_cpu_in(const WriteOrder& order) {
+  return [order](Experiment& e) {
+    e.apply(e.in() == nullptr ? nullptr : &e.in()->view(), e.out().view(), e.positions(), order);
+  };
 }
 
 /// The cases of one dtype and layout.

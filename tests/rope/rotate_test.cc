@@ -1,10 +1,13 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The table of experiment.h on every target of the CPU engine, against the reference; nothing is
-// written outside of the rotary slice and the view.
+// The table of experiment.h on every target of the CPU engine and in every write order, against the
+// reference; nothing is written outside of the rotary slice and the view.
 
 #include <gtest/gtest.h>
+
+#include <cstddef>
+#include <iterator>
 
 #include "rope/experiment.h"
 #include "rope/on_every_target.h"
@@ -13,13 +16,27 @@
 namespace rotary {
 namespace {
 
+/// Blocks of one token, of some, of more than a call has.
+constexpr WriteOrder kOrders[] = {{HeadOrder::kColumns, 1}, {HeadOrder::kLines, 1},
+                                  {HeadOrder::kAddress, 1}, {HeadOrder::kColumns, kMaxBlockTokens},
+                                  {HeadOrder::kLines, 3},   {HeadOrder::kAddress, 2}};
+
 class RotateTest : public testing::TestWithParam<TableParam> {};
 
 TEST_P(RotateTest, MatchesTheReference) {
   const auto [dtype, layout] = GetParam();
-  CaseTable(dtype, layout).for_each_group([](CaseTable::Group& group) {
+  const bool all = layout == Layout::kContiguous;
+  CaseTable(dtype, layout).for_each_group([all](CaseTable::Group& group) {
     on_every_target([&](std::string_view) {
-      for (const auto& experiment : group) ASSERT_TRUE(experiment->run(on_cpu));
+      std::size_t next = 0;
+      for (const auto& experiment : group) {
+        ASSERT_TRUE(experiment->run(on_cpu));
+        // Every order of contiguous tensors, one in turn of the other layouts.
+        for (std::size_t i = 0; i < (all ? std::size(kOrders) : 1); ++i) {
+          const WriteOrder& order = kOrders[next++ % std::size(kOrders)];
+          ASSERT_TRUE(experiment->run(on_cpu_in(order))) << name_of(order);
+        }
+      }
     });
   });
 }

@@ -171,6 +171,61 @@ def test_out_writes_the_same_json(tmp_path):
     assert [list(row) for row in json.loads(file.read_text())["rows"]] == [KEYS] * 30
 
 
+# ---- Orders ------------------------------------------------------------------------------------
+
+ORDER_KEYS = [
+    "shape",
+    "dtype",
+    "pairing",
+    "placement",
+    "threads",
+    "order",
+    "ns",
+    "copy_ns",
+    "spread",
+    "times_copy",
+    "times_best",
+    "is_chosen",
+    "is_best",
+]
+
+
+def test_orders():
+    result = bench("--orders", "--shape", f"{SMALL},70x2+1x64", "--dtype", "fp32", "--threads", "1")
+    assert list(result) == ["machine", "version", "target", "orders"]
+    calls = {}
+    for row in result["orders"]:
+        assert list(row) == ORDER_KEYS
+        key = tuple(row[name] for name in ("shape", "pairing", "placement"))
+        calls.setdefault(key, []).append(row)
+    places = ("in_place", "out_of_place", "out_unaligned")
+    shapes = ("3x(2+1)x64", "70x(2+1)x64")
+    assert list(calls) == list(itertools.product(shapes, PAIRINGS, places))
+    for (shape, pairing, _), rows in calls.items():
+        heads = ["columns", "lines"] + ["address"] * (pairing == "half")
+        blocks = (1,) if shape.startswith("3x") else (1, 16, 64)
+        expected = [f"{order}:{block}" for order in heads for block in blocks]
+        # The library's choice is added where it is none of these.
+        assert [row["order"] for row in rows][: len(expected)] == expected
+        assert len(rows) <= len(expected) + 1
+        assert sum(row["is_chosen"] for row in rows) == sum(row["is_best"] for row in rows) == 1
+        best = next(row for row in rows if row["is_best"])
+        assert best["ns"] == min(row["ns"] for row in rows) and best["times_best"] == 1
+        assert all(row["times_best"] >= 1 and row["times_copy"] > 0 for row in rows)
+
+
+def test_page_of_orders(tmp_path):
+    file = tmp_path / "orders.json"
+    options = ("--orders", "--quick", "--shape", SMALL, "--threads", "1", "--out", file)
+    page = succeed("bench", *options)
+    lines = page.splitlines()
+    assert max(map(len, lines)) <= 80 and "3x(2+1)x64, 1 thread" in lines
+    # Three types and places, three orders of half and two of interleaved.
+    assert sum(line.split()[:1] in (["fp32"], ["bf16"], ["fp16"]) for line in lines) == 45
+    assert re.search(r"within 3 % of the best order in \d+ of 18 calls", page)
+    assert len(json.loads(file.read_text())["orders"]) == 45
+
+
 # ---- Usage -------------------------------------------------------------------------------------
 
 

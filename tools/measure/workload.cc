@@ -29,8 +29,9 @@ int useful_threads(int threads, std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(bytes / kMinBytesPerThread, 1, threads));
 }
 
-Rope make_rope(const Shape& shape, const Variant& variant, int threads) {
+Rope make_rope(const Shape& shape, const Variant& variant, int threads, const WriteOrder& order) {
   RopeOptions options;
+  options.order = order;
   options.threads.count = threads;
   if (variant.tables == Tables::kReady) {
     options.cache = {.policy = CachePolicy::kAll,
@@ -110,14 +111,15 @@ void Workload::scale(Placement placement, int threads) const {
                     });
 }
 
-RotateCall::RotateCall(const Workload& workload, const Variant& variant, int threads)
+RotateCall::RotateCall(const Workload& workload, const Variant& variant, int threads,
+                       const WriteOrder& order)
     : q_(workload.q()),
       k_(workload.k()),
       q_out_(workload.q_out(variant.placement)),
       k_out_(workload.k_out(variant.placement)),
       placement_(variant.placement),
       first_(first_position(workload.shape())),
-      rope_(make_rope(workload.shape(), variant, threads)) {}
+      rope_(make_rope(workload.shape(), variant, threads, order)) {}
 
 void RotateCall::operator()() const {
   const Positions positions = Positions::range(first_);
@@ -126,6 +128,11 @@ void RotateCall::operator()() const {
   } else {
     rope_.rotate({{q_, q_out_}, {k_, k_out_}}, positions);
   }
+}
+
+WriteOrder RotateCall::order() const {
+  if (placement_ == Placement::kInPlace) return rope_.write_order({q_, k_});
+  return rope_.write_order({{q_, q_out_}, {k_, k_out_}});
 }
 
 }  // namespace rotary::measure

@@ -8,6 +8,7 @@
 
 #include "rotary/rope.h"
 #include "rotary/tensor.h"
+#include "rotary/write_order.h"
 #include "tools/measure/buffer.h"
 #include "tools/measure/shape.h"
 
@@ -54,9 +55,13 @@ class Workload {
 /// One public call of the library. The workload must outlive it.
 class RotateCall {
  public:
-  RotateCall(const Workload& workload, const Variant& variant, int threads);
+  RotateCall(const Workload& workload, const Variant& variant, int threads,
+             const WriteOrder& order = {});
 
   void operator()() const;
+
+  /// The order in which the library writes the results.
+  WriteOrder order() const;
 
  private:
   TensorView q_, k_, q_out_, k_out_;
