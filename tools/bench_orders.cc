@@ -117,7 +117,7 @@ std::string summary_text(const std::vector<OrderMeasurement>& calls, const Termi
   return worse == 0 ? text : text + table.text(terminal);
 }
 
-constexpr std::string_view kLegend =
+constexpr std::string_view kOrdersLegend =
     "Time of one call for q and k together in every write order, with ready tables: columns, lines "
     "or address, then the tokens of q that are written before the same tokens of k. x copy: ratio "
     "to a memcpy of the same bytes; x best: to the best order. place: in place, out of place to "
@@ -143,7 +143,8 @@ std::string orders_json(const std::vector<OrderMeasurement>& calls) {
 std::string orders_text(const std::vector<OrderMeasurement>& calls, const Terminal& terminal) {
   std::string text = paint(terminal, Style::kTitle, "rotary " ROTARY_VERSION_STRING) + "  " +
                      explain::printable(measure::machine_name()) + "\n";
-  for (const std::string& line : explain::wrap(kLegend, terminal.columns)) text += line + "\n";
+  for (const std::string& line : explain::wrap(kOrdersLegend, terminal.columns))
+    text += line + "\n";
   std::vector<const OrderMeasurement*> groups;
   for (const OrderMeasurement& call : calls) {
     const auto same = [&call](const OrderMeasurement* other) { return same_group(call, *other); };
