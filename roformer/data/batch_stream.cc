@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "json/json.h"
 #include "roformer/data/random.h"
 #include "rotary/error.h"
 
@@ -212,17 +213,19 @@ void BatchStream::restore(const StreamState& state) {
 
 // ---- State as JSON --------------------------------------------------------------------------
 
-Json to_json(const StreamState& state) {
-  return {{"epoch", state.position.epoch},
-          {"index", state.position.index},
-          {"file", state.position.block.file},
-          {"byte", state.position.block.offset},
-          {"offset", state.offset},
-          {"row", state.row},
-          {"fingerprint", state.fingerprint}};
+std::string to_json(const StreamState& state) {
+  const Json json = {{"epoch", state.position.epoch},
+                     {"index", state.position.index},
+                     {"file", state.position.block.file},
+                     {"byte", state.position.block.offset},
+                     {"offset", state.offset},
+                     {"row", state.row},
+                     {"fingerprint", state.fingerprint}};
+  return json.dump();
 }
 
-StreamState stream_state_from_json(const Json& json) {
+StreamState stream_state_from_json(std::string_view text) {
+  const Json json = internal::try_parse_json(text);
   StreamState state;
   const std::array<std::pair<const char*, std::uint64_t*>, 7> fields{
       {{"epoch", &state.position.epoch},

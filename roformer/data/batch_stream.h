@@ -10,7 +10,7 @@
 ///                           {.rows = 64, .length = 512, .seed = 1});
 ///   rf::Prefetch<rf::Batch> ahead([&](rf::Batch& b) { return batches.next(b); }, 4);
 ///   for (rf::Batch batch; ahead.next(batch);) {
-///     // train; then save rf::to_json(batch.next).dump() with the checkpoint
+///     // train; then save rf::to_json(batch.next) with the checkpoint
 ///   }
 ///
 /// Row k of the stream depends only on the data, the seed and k, and belongs to rank k mod n: n
@@ -23,7 +23,6 @@
 #include <string>
 #include <string_view>
 
-#include "json/json.h"
 #include "roformer/data/batch.h"
 #include "roformer/data/document_stream.h"
 #include "roformer/data/masking.h"
@@ -104,8 +103,8 @@ class BatchStream {
   std::size_t used_ = 0;  // tokens of document_ in earlier sequences
 };
 
-internal::Json to_json(const StreamState& state);
-/// Throws std::invalid_argument for a value that is not of to_json().
-StreamState stream_state_from_json(const internal::Json& json);
+std::string to_json(const StreamState& state);
+/// Throws std::invalid_argument for text that is not of to_json().
+StreamState stream_state_from_json(std::string_view text);
 
 }  // namespace rotary::roformer

@@ -16,7 +16,9 @@
 #include <string>
 #include <string_view>
 
-#include "json/json.h"
+namespace rotary::internal {
+class Json;
+}
 
 namespace rotary::roformer {
 

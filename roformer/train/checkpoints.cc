@@ -88,7 +88,7 @@ std::string to_text(const TrainState& state, const fs::path& folder) {
   json["step"] = state.step;
   json["tokens"] = state.tokens;
   json["seconds"] = state.seconds;
-  if (state.data) json["data"] = to_json(*state.data);
+  if (state.data) json["data"] = internal::parse_json(to_json(*state.data), "state");
   json["files"] = checksums_of(folder);
   return json.dump_lines();
 }
@@ -201,7 +201,7 @@ TrainState read_train_state(const fs::path& checkpoint) {
     TrainState state{.step = json.at("step").as_int64(),
                      .tokens = json.at("tokens").as_int64(),
                      .seconds = json.at("seconds").as_double()};
-    if (const Json* data = json.find("data")) state.data = stream_state_from_json(*data);
+    if (const Json* data = json.find("data")) state.data = stream_state_from_json(data->dump());
     check_state(state, checkpoint);
     check_files(checkpoint, json.at("files"));
     return state;
