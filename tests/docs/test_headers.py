@@ -95,7 +95,7 @@ def test_examples_compile(tmp_path):
     assert len(roformer) >= 8
     examples = [h for h in HEADERS if h.name not in WITHOUT_EXAMPLE] + roformer
     text = PRELUDE.format(
-        includes="\n".join(f'#include "{h}"' for h in HEADERS + ROFORMER_HEADERS),
+        includes="\n".join(f'#include "{h}"' for h in HEADERS + roformer),
         examples="\n".join(f"void example_{n}() {body_of(h)}" for n, h in enumerate(examples)),
     )
     done = compile_source(tmp_path / "examples.cc", text, "-std=c++20")
