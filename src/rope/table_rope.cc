@@ -60,8 +60,8 @@ void check_rows(std::string_view function, const Positions& positions, std::int6
 struct Call {
   const CosSinTable& table;
   const HeadLayout& layout;
-  TableWidth width;
-  std::int64_t pairs;
+  TableWidth width{};
+  std::int64_t pairs = 0;
   const Threads& threads;
   WriteOrder order;
 
