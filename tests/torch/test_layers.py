@@ -174,6 +174,26 @@ def test_cross_entropy(dtype: torch.dtype, device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    "masked",
+    [slice(0, 8), slice(8, 40), slice(3, 11), slice(0, 992), slice(8, 1000), slice(1, 1000)],
+)
+def test_cross_entropy_takes_masked_logits(masked: slice, dtype: torch.dtype, device: str) -> None:
+    torch.manual_seed(4)
+    logits = torch.randn(5, 1000, device=device).to(dtype)
+    logits[:, masked] = -torch.inf
+    logits.requires_grad_()
+    labels = logits.detach().float().argmax(1)
+    losses, lse = OPS.cross_entropy(logits, labels)
+    expected = functional.cross_entropy(logits.float(), labels, reduction="none")
+    close(losses, expected, torch.float32)
+    close(lse, logits.float().logsumexp(1), torch.float32)
+    (actual,) = torch.autograd.grad(losses.sum(), logits)
+    close(actual, torch.autograd.grad(expected.sum(), logits)[0], dtype)
+    assert (actual[:, masked] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("rows", "classes"), [(1, 8), (37, 1000), (600, 5000)])
 def test_cross_entropy_computes_the_gradient_of_a_bias(
     rows: int, classes: int, dtype: torch.dtype, device: str

@@ -181,10 +181,17 @@ struct ParameterGrads {
   Row<kSteps> bias{};
 };
 
-/// Inputs of backward, prefetched by cp.async into a double buffer in shared memory, one row ahead.
-/// Each lane copies what it reads itself, so that no barrier is needed.
+/// Inputs of backward, copied by cp.async into shared memory, one row ahead where a double buffer
+/// fits. Each lane copies what it reads itself, so that no barrier is needed.
 enum Input { kX, kResidual, kGrad, kGradResidual, kInputs };
-constexpr int kStages = 2;
+
+/// The most shared memory that a block can have on GPUs of compute capability 8.6, 8.9 and 12.0.
+constexpr int kMaxSharedBytes = 99 * 1024;
+template <typename T, int kSteps>
+constexpr int kStageBytes = static_cast<int>(sizeof(Vec<T>)) * kInputs * kSteps * kThreads;
+/// One for float32 rows above 768 columns.
+template <typename T, int kSteps>
+constexpr int kStages = 2 * kStageBytes<T, kSteps> <= kMaxSharedBytes ? 2 : 1;
 
 template <typename T, int kSteps>
 struct RowBuffer {
@@ -205,7 +212,7 @@ struct RowBuffer {
   }
   /// Zeros beyond the width, where nothing is ever copied.
   __device__ void clear_last_step() const {
-    for (int stage = 0; stage < kStages; ++stage) {
+    for (int stage = 0; stage < kStages<T, kSteps>; ++stage) {
       for (int t = 0; t < kInputs; ++t) *at(stage, t, kSteps - 1) = Vec<T>{};
     }
   }
@@ -313,9 +320,11 @@ __device__ void add_warps(const AddNormBackward& params, const ParameterGrads<kS
 /// Of the row buffer, and of the block's sums afterwards.
 template <typename T, int kSteps>
 constexpr int shared_bytes() {
-  constexpr int kRows = static_cast<int>(sizeof(Vec<T>)) * kStages * kInputs * kSteps * kThreads;
+  constexpr int kRows = kStages<T, kSteps> * kStageBytes<T, kSteps>;
   constexpr int kSums = static_cast<int>(sizeof(Vec<float>)) * kWarps * 3 * kSteps * kWarpSize;
-  return kRows > kSums ? kRows : kSums;
+  constexpr int kBytes = kRows > kSums ? kRows : kSums;
+  static_assert(kBytes <= kMaxSharedBytes);
+  return kBytes;
 }
 
 /// A warp has every n-th row, n being the number of warps of the grid. With more than two blocks
@@ -332,14 +341,23 @@ __global__ void __launch_bounds__(kThreads, 2)
   std::int64_t row = first_row(params.forward.rows);
   ParameterGrads<kSteps> sums;
   if (!has_column<kSteps>(kSteps - 1, lane, params.forward.width)) buffer.clear_last_step();
-  RowStats next = load_stats(params.forward, row);
-  prefetch<T, kSteps>(params, row, 0, lane, buffer);
-  for (int stage = 0; row >= 0; row -= step, stage = 1 - stage) {
-    prefetch<T, kSteps>(params, row - step, 1 - stage, lane, buffer);
-    const RowStats stats = next;
-    next = load_stats(params.forward, row - step);
-    __pipeline_wait_prior(1);
-    backward_row<T, kSteps>(params, row, stats, seed, stage, lane, buffer, sums);
+  if constexpr (kStages<T, kSteps> == 1) {
+    for (; row >= 0; row -= step) {
+      prefetch<T, kSteps>(params, row, 0, lane, buffer);
+      const RowStats stats = load_stats(params.forward, row);
+      __pipeline_wait_prior(0);
+      backward_row<T, kSteps>(params, row, stats, seed, 0, lane, buffer, sums);
+    }
+  } else {
+    RowStats next = load_stats(params.forward, row);
+    prefetch<T, kSteps>(params, row, 0, lane, buffer);
+    for (int stage = 0; row >= 0; row -= step, stage = 1 - stage) {
+      prefetch<T, kSteps>(params, row - step, 1 - stage, lane, buffer);
+      const RowStats stats = next;
+      next = load_stats(params.forward, row - step);
+      __pipeline_wait_prior(1);
+      backward_row<T, kSteps>(params, row, stats, seed, stage, lane, buffer, sums);
+    }
   }
   __pipeline_wait_prior(0);
   __syncthreads();  // the buffer becomes memory for the sums

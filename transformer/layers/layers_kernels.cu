@@ -168,6 +168,7 @@ __device__ LogSumExp log_sum_exp(const Vec<float>& x) {
   LogSumExp all;
 #pragma unroll
   for (int i = 0; i < kVecSize; ++i) all.max = fmaxf(all.max, x[i]);
+  if (all.max == -INFINITY) return all;  // all are masked; -inf - -inf would be NaN
 #pragma unroll
   for (int i = 0; i < kVecSize; ++i) all.sum += __expf(x[i] - all.max);
   return all;
