@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "pytorch/autograd_node.h"
+#include "pytorch/per_head.h"
 #include "pytorch/rope_cache.h"
 #include "pytorch/rotation_op.h"
 
@@ -136,6 +137,12 @@ std::vector<at::Tensor> rotate_learned(std::string_view op, at::TensorList tenso
   if (tensors.empty()) return {};
   TORCH_CHECK_VALUE(op == "rotate" || op == "adjoint" || op == "unrotate",
                     "[rotate_learned] op must be rotate, adjoint or unrotate, got ", op);
+  if (frequencies.dim() == 3) {
+    const RotationOp rotation = op == "rotate"    ? RotationOp::kRotate
+                                : op == "adjoint" ? RotationOp::kAdjoint
+                                                  : RotationOp::kUnrotate;
+    return rotate_heads(rotation, tensors, text, frequencies, scale, token_positions);
+  }
   at::ScalarType dtype = at::kFloat;
   for (const at::Tensor& x : tensors) {
     if (x.scalar_type() == at::kDouble) dtype = at::kDouble;

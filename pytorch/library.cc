@@ -154,6 +154,10 @@ void define(::torch::Library& m) {
       "int token_dim=-3) -> Tensor");
   add("frequency_gradient(Tensor[] tensors, Tensor[] grads, str rope, " + positions +
       ") -> (Tensor, Tensor)");
+  add("rotate_per_head(Tensor[] tensors, Tensor positions, Tensor frequencies, Tensor? scale, "
+      "str rope, int token_dim=-3, str op='rotate') -> Tensor[]");
+  add("per_head_gradient(Tensor[] tensors, Tensor[] grads, Tensor positions, Tensor frequencies, "
+      "Tensor? scale, str rope, int token_dim=-3, str op='rotate') -> (Tensor[], Tensor, Tensor)");
   add("rotate_learned(Tensor[] tensors, str rope, Tensor frequencies, Tensor? scale=None, " +
       positions + ", str op='rotate') -> Tensor[]");
 }

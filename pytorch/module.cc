@@ -9,6 +9,7 @@
 #include <ostream>
 #include <utility>
 
+#include "pytorch/per_head.h"
 #include "pytorch/rope_cache.h"
 #include "pytorch/rotation_op.h"
 #include "rotary/torch.h"
@@ -69,28 +70,44 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(RotaryEmbeddingOptions options)
     case Learn::kReceptiveField:
       learned_ = at::zeros({1}, plain);
       break;
+    case Learn::kPerHead:
+      TORCH_CHECK_VALUE(options_.heads > 0,
+                        "[RotaryEmbedding] heads must be positive to learn frequencies per head, "
+                        "got ",
+                        options_.heads);
+      learned_ = at::zeros({options_.heads, f.pairs, f.axes}, plain);
+      break;
   }
   if (learned_.defined()) learned_ = register_parameter("learned", learned_);
   if (options_.learn_scale) {
     log_scale_ = register_parameter("log_scale", at::zeros({1}, plain));
   }
+  reset_parameters();
 }
 
 void RotaryEmbeddingImpl::reset_parameters() {
   const at::NoGradGuard guard;
   for (at::Tensor& parameter : parameters()) parameter.zero_();
+  if (options_.learn != Learn::kPerHead) return;
+  const at::Tensor base = call_frequencies_like(at::empty({0}), options_.rope);
+  learned_.copy_(in_random_directions(base, options_.heads) - base);
+}
+
+at::Tensor RotaryEmbeddingImpl::base_frequencies() const {
+  const at::Tensor like =
+      learned_.defined() ? learned_ : (log_scale_.defined() ? log_scale_ : at::empty({0}));
+  return call_frequencies_like(like, options_.rope);
 }
 
 at::Tensor RotaryEmbeddingImpl::frequencies() const {
-  const at::Tensor like =
-      learned_.defined() ? learned_ : (log_scale_.defined() ? log_scale_ : at::empty({0}));
-  const at::Tensor base = call_frequencies_like(like, options_.rope);
+  const at::Tensor base = base_frequencies();
   if (!learned_.defined()) return base;
   const at::Tensor learned = learned_.to(at::kDouble);
   switch (options_.learn) {
     case Learn::kLogGain:
       return base * learned.exp().unsqueeze(-1);
     case Learn::kFrequencies:
+    case Learn::kPerHead:
       return base + learned;
     case Learn::kReceptiveField:
       break;

@@ -91,6 +91,21 @@ def _register_one_by_one(name: str) -> None:
     torch.library.register_vmap(f"rotary::{name}", rule)
 
 
+def _register_per_head_gradient() -> None:
+    op = ops.per_head_gradient.default
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        def one(*args: Any) -> list[Tensor]:
+            inputs, frequencies, log_scale = op(*args)
+            return [*inputs, frequencies, log_scale]
+
+        results, _ = _one_by_one(one, info, in_dims, args)
+        *inputs, frequencies, log_scale = results
+        return (inputs, frequencies, log_scale), ([0] * len(inputs), 0, 0)
+
+    torch.library.register_vmap("rotary::per_head_gradient", rule)
+
+
 def _register_matrix(name: str) -> None:
     op = getattr(ops, name).default
 
@@ -105,10 +120,11 @@ def register() -> None:
     for name in _ROTATIONS:
         _register_rotation(name)
         _register_one_by_one(name + "_")
-    for name in ("rotate_table", "adjoint_table", "rotate_learned_table"):
+    for name in ("rotate_table", "adjoint_table", "rotate_learned_table", "rotate_per_head"):
         _register_one_by_one(name)
     for name in ("position_gradient", "frequency_gradient"):
         _register_one_by_one(name)
+    _register_per_head_gradient()
     for name in ("frequencies_like", "growth_like"):
         _register_matrix(name)
 

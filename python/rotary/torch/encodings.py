@@ -204,9 +204,16 @@ class Rotation(Encoding):
 
     targets = frozenset(["query_key"])
 
-    def __init__(self, rope: Any, *, learn: Learn | None = None, one_axis: str = "refused") -> None:
+    def __init__(
+        self,
+        rope: Any,
+        *,
+        learn: Learn | None = None,
+        heads: int = 0,
+        one_axis: str = "refused",
+    ) -> None:
         super().__init__()
-        self.rotation = RotaryEmbedding(rope, learn=learn, one_axis=one_axis)
+        self.rotation = RotaryEmbedding(rope, learn=learn, heads=heads, one_axis=one_axis)
         self._softmax_scale = self.rotation.softmax_scale
 
     @property
@@ -292,7 +299,7 @@ def make_encoding(
 ) -> Encoding:
     """An encoding by its name: none, learned (model_dim, max_positions), sinusoidal, t5 (heads,
     buckets, max_distance, causal), alibi (heads), kerple_log, kerple_power (heads), distance
-    (heads, max_distance, causal), rope, xpos (rope, learn); or several: "rope+alibi".
+    (heads, max_distance, causal), rope, xpos (rope, learn, heads); or several: "rope+alibi".
 
     causal: t5 and distance have no parameters for later keys, which are never attended to."""
 
@@ -305,7 +312,7 @@ def make_encoding(
         if part in ("rope", "xpos"):
             if rope is None:
                 raise ValueError(f"[make_encoding] rope must be given for {part}, got None")
-            made = Rotation(rope, learn=learn)
+            made = Rotation(rope, learn=learn, heads=heads)
             if part == "xpos" and made.rotation.rope == made.rotation.key_rope:
                 raise ValueError(
                     f"[make_encoding] rope must have growth for xpos, got {made.rotation.rope}"

@@ -13,6 +13,7 @@ frequencies.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Literal
 
 import torch
@@ -22,7 +23,21 @@ from . import functional
 from ._library import ops
 from .text import rope_text, with_inverse_growth
 
-Learned = Literal["log_gain", "frequencies", "receptive_field"]
+Learned = Literal["log_gain", "frequencies", "receptive_field", "per_head"]
+
+
+def _in_random_directions(frequencies: Tensor, heads: int) -> Tensor:
+    """[heads, pairs, axes] of [pairs, axes]: turned by a random rotation of the axes for each head.
+    With one axis, as they are."""
+    axes = frequencies.shape[1]
+    if axes == 1:
+        return frequencies.expand(heads, -1, -1)
+    if axes > 2:
+        directions = torch.linalg.qr(torch.randn(heads, axes, axes, dtype=frequencies.dtype))[0]
+        return frequencies @ directions.mT
+    angle = torch.rand(heads, 1, dtype=frequencies.dtype) * (2 * math.pi)
+    x, y = frequencies.unbind(1)
+    return torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
 
 
 class RotaryEmbedding(nn.Module):
@@ -31,9 +46,13 @@ class RotaryEmbedding(nn.Module):
     rope: a rotary.Rope (1-D to 3-D, axial, M-RoPE, RoPE-Mixed), a rotary.ModelRope or a text.
     token_dim: -3 for [.., tokens, heads, head_dim], -2 for [.., heads, tokens, head_dim].
     learn: parameters in radians per position, initialised to 0, which is the rope as given:
-        "log_gain"         a [pairs]:       f * exp(a)
-        "frequencies"      d [pairs, axes]: f + d (RoPE-Mixed)
-        "receptive_field"  alpha [1]:       alpha / 10000^rho + (1 - alpha) f
+        "log_gain"         a [pairs]:              f * exp(a)
+        "frequencies"      d [pairs, axes]:        f + d
+        "receptive_field"  alpha [1]:              alpha / 10000^rho + (1 - alpha) f
+        "per_head"         d [heads, pairs, axes]: f + d (RoPE-Mixed)
+        With "per_head" and several axes a head begins with f in a random direction: an axial rope
+        of two axes gives RoPE-Mixed's initialisation. Tensors have `heads` heads, or a multiple:
+        then heads in a row share frequencies.
     learn_scale: a parameter log_scale [1] as well: cos and sin times exp(log_scale).
     """
 
@@ -45,6 +64,7 @@ class RotaryEmbedding(nn.Module):
         learn: Learned | None = None,
         learn_scale: bool = False,
         rho: float = 1.0,
+        heads: int = 0,
         one_axis: str = "refused",
         device: Any = None,
         dtype: torch.dtype | None = None,
@@ -57,10 +77,19 @@ class RotaryEmbedding(nn.Module):
         self.rho = rho
         self.scale = float(json.loads(self.rope).get("scale", 1.0))
         pairs, axes = ops.frequencies_like(torch.empty(0, device="cpu"), self.rope).shape
-        shapes = {"log_gain": (pairs,), "frequencies": (pairs, axes), "receptive_field": (1,)}
+        shapes = {
+            "log_gain": (pairs,),
+            "frequencies": (pairs, axes),
+            "receptive_field": (1,),
+            "per_head": (heads, pairs, axes),
+        }
         if learn is not None and learn not in shapes:
             raise ValueError(
                 f"[RotaryEmbedding] learn must be one of {list(shapes)}, got {learn!r}"
+            )
+        if learn == "per_head" and heads < 1:
+            raise ValueError(
+                f"[RotaryEmbedding] heads must be positive to learn per head, got {heads}"
             )
         options = {"device": device, "dtype": dtype or torch.float32}
         self.learned = nn.Parameter(torch.empty(shapes[learn], **options)) if learn else None
@@ -86,9 +115,14 @@ class RotaryEmbedding(nn.Module):
         return cls(found.make_rope(context), **options)
 
     def reset_parameters(self) -> None:
-        """Back to the rope as given."""
+        """Back to the rope as given, or with "per_head" to new random directions."""
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
+        if self.learn == "per_head" and self.learned is not None:
+            base = ops.frequencies_like(torch.empty(0, device="cpu"), self.rope)
+            with torch.no_grad(), torch.device("cpu"):
+                start = _in_random_directions(base, self.learned.shape[0])
+                self.learned.copy_(start - base)
 
     @property
     def softmax_scale(self) -> float:
@@ -96,7 +130,7 @@ class RotaryEmbedding(nn.Module):
         return float(json.loads(self.rope).get("softmax_scale", 1.0))
 
     def frequencies(self) -> Tensor:
-        """[pairs, axes], float64, as learned: differentiable."""
+        """[pairs, axes], or [heads, pairs, axes] with "per_head"; float64, differentiable."""
         like = self._any_parameter() if self.learned is None else self.learned
         base: Tensor = ops.frequencies_like(like, self.rope)
         if self.learned is None:
@@ -104,7 +138,7 @@ class RotaryEmbedding(nn.Module):
         learned = self.learned.double()
         if self.learn == "log_gain":
             return base * learned.exp().unsqueeze(-1)
-        if self.learn == "frequencies":
+        if self.learn in ("frequencies", "per_head"):
             return base + learned
         shared: float = 10000.0**-self.rho
         return learned * shared + (1.0 - learned) * base

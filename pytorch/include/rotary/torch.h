@@ -43,12 +43,17 @@ void unrotate_(at::TensorList tensors, std::string_view rope, const TokenPositio
 void adjoint_(at::TensorList tensors, std::string_view rope, const TokenPositions& positions = {});
 void shift_(at::TensorList keys, std::string_view rope, const TokenPositions& delta);
 
-/// What a module learns relative to the frequencies f of its rope. Parameters are initialised to 0.
+/// What a module learns relative to the frequencies f of its rope. Parameters are initialised to 0,
+/// but for kPerHead with several axes.
 enum class Learn {
   kNothing,
   kLogGain,         // a [pairs]: f exp(a)
-  kFrequencies,     // d [pairs, axes]: f + d (RoPE-Mixed)
+  kFrequencies,     // d [pairs, axes]: f + d
   kReceptiveField,  // alpha [1]: alpha / 10000^rho + (1 - alpha) f
+  /// d [heads, pairs, axes]: f + d for each head (RoPE-Mixed, Heo et al. 2024). With several axes a
+  /// head begins with the rope's frequencies in a random direction: an axial rope of two axes gives
+  /// the paper's initialisation, m (cos a, sin a) for half of the pairs, and a + pi/2 for the rest.
+  kPerHead,
 };
 
 struct RotaryEmbeddingOptions {
@@ -57,6 +62,8 @@ struct RotaryEmbeddingOptions {
   /// A parameter log_scale [1]: cos and sin times exp(log_scale).
   bool learn_scale = false;
   double rho = 1.0;
+  /// Of kPerHead. Tensors have as many, or a multiple of it: then heads in a row share frequencies.
+  std::int64_t heads = 0;
 };
 
 /// Holds the rope as text, so that casts and copies of the module cannot change the rotation.
@@ -70,8 +77,11 @@ class RotaryEmbeddingImpl : public ::torch::nn::Module {
   std::vector<at::Tensor> forward_keys(at::TensorList keys, const TokenPositions& positions = {});
   std::vector<at::Tensor> unrotate(at::TensorList tensors, const TokenPositions& positions = {});
 
-  /// [pairs, axes], float64, as learned.
+  /// [pairs, axes], or [heads, pairs, axes] with kPerHead; float64, as learned.
   at::Tensor frequencies() const;
+  /// The rope's own, [pairs, axes], float64: what the parameters are relative to.
+  at::Tensor base_frequencies() const;
+  /// Back to the rope as given, or with kPerHead to new random directions.
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
 

@@ -120,7 +120,7 @@ struct EncodingOptions {
   std::int64_t max_distance = 128;
   /// t5, distance: later keys are masked and need no parameters.
   bool causal = false;
-  /// rope, xpos; learn as in RotaryEmbedding.
+  /// rope, xpos; learn as in RotaryEmbedding, kPerHead for `heads`.
   std::string rope{};
   torch::Learn learn = torch::Learn::kNothing;
 };
