@@ -48,6 +48,9 @@ struct ModelRope {
   /// Values that the file omits, with the family default used instead.
   std::vector<std::string> assumed{};
   std::vector<std::string> warnings{};
+  /// Keys of the rope dictionary that this rope type does not read, unknown ones included. Each
+  /// has a line in `warnings`.
+  std::vector<std::string> ignored_keys{};
 
   /// `context_in_use`: see make_frequencies().
   Frequencies make_frequencies(std::int64_t context_in_use = 0) const;

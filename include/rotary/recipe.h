@@ -221,6 +221,10 @@ std::int64_t axes_of(const AxisMap& map) noexcept;
 /// The sign of the angles: e^(i m f), or kBackward e^(-i m f) (nanochat).
 enum class RotationDirection : std::uint8_t { kForward, kBackward };
 
+/// The wavelengths 2 pi / f_i, after the scaling: as they are, or each rounded to the nearest whole
+/// number of positions, at least 1 (Resonance RoPE). Pairs that are not rotated have none.
+enum class Wavelengths : std::uint8_t { kExact, kWhole };
+
 struct Recipe {
   std::int64_t rotary_dim = 0;
   /// The base of the ladder. Required; never guessed.
@@ -234,6 +238,7 @@ struct Recipe {
   /// Multiplies every frequency: 2*pi for models whose positions count turns (DINOv3's coordinates
   /// in [-1, 1]).
   double gain = 1.0;
+  Wavelengths wavelengths = Wavelengths::kExact;
 };
 
 }  // namespace rotary

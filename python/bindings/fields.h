@@ -36,6 +36,9 @@ template <>
 inline constexpr Words<CachePolicy, 3> words_of<CachePolicy>{
     {{"none", CachePolicy::kNone}, {"all", CachePolicy::kAll}, {"hybrid", CachePolicy::kHybrid}}};
 template <>
+inline constexpr Words<Wavelengths, 2> words_of<Wavelengths>{
+    {{"exact", Wavelengths::kExact}, {"whole", Wavelengths::kWhole}}};
+template <>
 inline constexpr Words<RotationDirection, 2> words_of<RotationDirection>{
     {{"forward", RotationDirection::kForward}, {"backward", RotationDirection::kBackward}}};
 template <>
@@ -165,11 +168,11 @@ inline constexpr auto dataclass_of<Mixed> = dataclass(
     kRecipes, "Mixed", field("axes", &Mixed::axes), field("frequencies", &Mixed::frequencies));
 
 template <>
-inline constexpr auto dataclass_of<Recipe> =
-    dataclass(kRecipes, "Recipe", field("rotary_dim", &Recipe::rotary_dim),
-              field("theta", &Recipe::theta), field("ladder_dim", &Recipe::ladder_dim),
-              field("scaling", &Recipe::scaling), field("axes", &Recipe::axes),
-              field("direction", &Recipe::direction), field("gain", &Recipe::gain));
+inline constexpr auto dataclass_of<Recipe> = dataclass(
+    kRecipes, "Recipe", field("rotary_dim", &Recipe::rotary_dim), field("theta", &Recipe::theta),
+    field("ladder_dim", &Recipe::ladder_dim), field("scaling", &Recipe::scaling),
+    field("axes", &Recipe::axes), field("direction", &Recipe::direction),
+    field("gain", &Recipe::gain), field("wavelengths", &Recipe::wavelengths));
 
 template <>
 inline constexpr auto dataclass_of<HeadLayout> = dataclass(

@@ -288,3 +288,5 @@ class Recipe:
     direction: Literal["forward", "backward"] = "forward"
     #: Multiplies every frequency.
     gain: float = 1.0
+    #: "whole": each wavelength is rounded to whole positions (Resonance RoPE).
+    wavelengths: Literal["exact", "whole"] = "exact"

@@ -78,6 +78,7 @@ class Rope:
         ladder_dim: int = 0,
         direction: Any = "forward",
         gain: float = 1.0,
+        wavelengths: Any = "exact",
         precision: Precision = "exact",
         cache: Cache | None = None,
         threads: int = 0,
@@ -95,6 +96,7 @@ class Rope:
             axes=OneAxis() if axes is None else axes,
             direction=direction,
             gain=gain,
+            wavelengths=wavelengths,
         )
         layout = HeadLayout(head_dim, rotary_offset, pairing, output_pairing)
         self._make(_core.make_frequencies(recipe, context), layout, precision, cache, threads)

@@ -69,9 +69,13 @@ struct Loaded {
 };
 /// In inference mode (eval). `task`: instead of the config's; tensors of its head may be missing.
 Loaded load_model(const std::filesystem::path& path, std::optional<Task> task = std::nullopt);
+/// With another config: `change` gets that of the file.
+using ConfigChange = std::function<void(Config&)>;
+Loaded load_model(const std::filesystem::path& path, const ConfigChange& change);
 /// The same, but a missing tensor is an IoError.
 Model load_complete_model(const std::filesystem::path& path,
                           std::optional<Task> task = std::nullopt);
+Model load_complete_model(const std::filesystem::path& path, const ConfigChange& change);
 
 struct SaveOptions {
   /// Larger models are written as several files.

@@ -206,9 +206,15 @@ LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::s
 }
 
 Loaded load_model(const fs::path& path, std::optional<Task> task) {
+  return load_model(path, [&task](Config& config) {
+    if (task) config.task = *task;
+  });
+}
+
+Loaded load_model(const fs::path& path, const ConfigChange& change) {
   const CheckpointFiles files = find_checkpoint(path);
   Config config = read_config(files.config);
-  if (task) config.task = *task;
+  change(config);
   const TensorMap tensors = read_weights(files.weights);
   Loaded loaded{.model = make_model_for(tensors, config, files.weights)};
   loaded.report = load_weights(*loaded.model, tensors, files.weights.string());
@@ -217,7 +223,13 @@ Loaded load_model(const fs::path& path, std::optional<Task> task) {
 }
 
 Model load_complete_model(const fs::path& path, std::optional<Task> task) {
-  Loaded loaded = load_model(path, task);
+  return load_complete_model(path, [&task](Config& config) {
+    if (task) config.task = *task;
+  });
+}
+
+Model load_complete_model(const fs::path& path, const ConfigChange& change) {
+  Loaded loaded = load_model(path, change);
   const std::vector<std::string>& missing = loaded.report.missing;
   if (!missing.empty()) {
     fail_file(path,

@@ -14,22 +14,35 @@
 #include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/folder.h"
+#include "roformer/model/rope_config.h"
 #include "rotary/error.h"
+#include "rotary/frequencies.h"
 
 namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// transformers' table [positions, head_dim]: row m has sin(m f_i), then cos(m f_i).
+/// transformers' table [positions, head_dim]: row m has sin(m f_i), then cos(m f_i), of the first
+/// rope; pairs that are not rotated have frequency 0. The scale of a recipe is part of the table,
+/// so that transformers rotates as we do where all layers have one rope.
 at::Tensor position_table(const Config& config, at::ScalarType type) {
-  const std::int64_t pairs = config.head_dim() / 2;
-  const at::Tensor i = at::arange(pairs, at::kDouble);
-  const at::Tensor frequencies =
-      at::pow(config.rope_theta, i * (-2.0 / static_cast<double>(config.head_dim())));
-  const at::Tensor angles =
-      at::outer(at::arange(config.max_position_embeddings, at::kDouble), frequencies);
-  return at::cat({angles.sin(), angles.cos()}, 1).to(at::kFloat).to(type);
+  const LayerRopes layers = layer_ropes(config);
+  Frequencies rope;
+  if (layers.ropes.empty()) {
+    rope = make_frequencies({.rotary_dim = config.head_dim() / 2 * 2, .theta = config.rope_theta});
+  } else {
+    rope = layers.ropes.front().make_frequencies(config.rope_context);
+  }
+  const at::Tensor frequencies = at::tensor(rope.values, at::kDouble);
+  const at::Tensor positions = at::arange(config.max_position_embeddings, at::kDouble);
+  const at::Tensor angles = at::outer(positions, frequencies);
+  const std::vector<std::int64_t> rest = {0, config.head_dim() / 2 - rope.pairs};
+  return at::cat({at::constant_pad_nd(angles.sin() * rope.scale, rest, 0.0),
+                  at::constant_pad_nd(angles.cos() * rope.scale, rest, 1.0)},
+                 1)
+      .to(at::kFloat)
+      .to(type);
 }
 
 /// The config with the type of these weights: transformers would convert them to any other type

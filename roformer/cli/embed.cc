@@ -117,6 +117,7 @@ void add_embed(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("embed", "Compute vectors of texts");
   verb->footer(kEmbedFooter);
   add_text_options(*verb, options->text);
+  add_rope_options(*verb, options->text.rope);
   verb->add_option("TEXT", options->texts, "One text or several")->required()->type_name("");
   add_pooling(*verb, options->pooling);
   verb->add_option("-o,--output", options->output, "Write the vectors to this file")
@@ -129,6 +130,7 @@ void add_similar(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("similar", "Compute the similarity of two texts");
   verb->footer(kSimilarFooter);
   add_text_options(*verb, options->text);
+  add_rope_options(*verb, options->text.rope);
   verb->add_option("A", options->first, "A text")->required()->type_name("");
   verb->add_option("B", options->second, "Another text")->required()->type_name("");
   add_pooling(*verb, options->pooling);

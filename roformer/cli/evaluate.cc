@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // roformer evaluate: metrics of a model on data.
+#include "roformer/cli/evaluate.h"
+
 #include <ATen/Functions.h>
 #include <fmt/core.h>
 
@@ -9,7 +11,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "console/output.h"
@@ -18,38 +19,19 @@
 #include "roformer/cli/commands.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
-#include "roformer/data/token_cache.h"
 #include "roformer/tasks/answers.h"
 #include "roformer/tasks/labels.h"
-#include "roformer/tasks/language.h"
 #include "roformer/tasks/token_answers.h"
-#include "rotary/error.h"
 
 namespace rotary::roformer::cli {
 namespace {
-
-struct EvaluateOptions {
-  TextOptions text;
-  ComputeOptions compute;
-  ExampleOptions examples;
-  std::vector<std::string> data;
-  std::vector<std::int64_t> lengths;
-  std::int64_t train_length = 0;
-  std::size_t tokens = 200000;
-  std::int64_t batch_tokens = 8192;
-  std::string texts = "long";
-  std::string framing = "cls-sep";
-  double mask_rate = 0.15;
-  std::string mask_unit = "word";
-  std::uint64_t seed = 0;
-  bool json = false;
-};
 
 constexpr const char* kEvaluateFooter =
     R"(A masked or causal LM predicts the tokens of texts: loss (nats per token), perplexity and
 accuracy, for each context length. Every length predicts the same tokens of the same texts, so that
 only the context differs. Texts are documents separated by blank lines (--format lines: one per
-line; jsonl: the field of --text), or a token cache.
+line; jsonl: the field of --text), or a token cache. Several --rope compare ways to stretch the
+model's context: one table of losses.
 
 A model for classes or pairs reads a table with a header line (.tsv), or JSON lines (.jsonl):
 accuracy, loss, F1, and each class. With --format triples, JSON lines of {"A", "B", "C"}: how often
@@ -63,112 +45,12 @@ for answers reads lines of {"question", "context", "answer", "answer_start"}: ex
 Examples:
   roformer evaluate model/ held_out.txt --lengths 128,512,2048
   roformer evaluate model/ held_out.txt --train-length 512      from a quarter of it up to 8 times
+  roformer evaluate model/ held_out.txt --lengths 512,2048 --rope model \
+      --rope '{"rope_type": "yarn", "factor": 4}' --rope '{"rope_type": "dynamic", "factor": 1}'
   roformer evaluate tuned/ test.tsv --json
   roformer evaluate tuned/ scm.jsonl --format triples --max-length 1024)";
 
 using internal::Json;
-
-// ---- Language models ----------------------------------------------------------------------------
-
-std::vector<std::int64_t> lengths_of(const EvaluateOptions& options, const Config& config) {
-  if (!options.lengths.empty()) return options.lengths;
-  const std::int64_t trained =
-      options.train_length > 0 ? options.train_length : config.max_position_embeddings;
-  std::vector<std::int64_t> lengths;
-  for (const std::int64_t quarters : {1, 2, 4, 8, 16, 32}) {
-    if (trained * quarters / 4 > 3) lengths.push_back(trained * quarters / 4);
-  }
-  return lengths;
-}
-
-Masking masking_of(const EvaluateOptions& options) {
-  return {.rate = options.mask_rate,
-          .unit = options.mask_unit == "word" ? MaskUnit::kWord : MaskUnit::kToken};
-}
-
-Framing framing_of(const EvaluateOptions& options) {
-  return options.framing == "cls-sep" ? Framing::kClsSep
-         : options.framing == "sep"   ? Framing::kSep
-                                      : Framing::kNone;
-}
-
-std::unique_ptr<DocumentStream> open_documents(const EvaluateOptions& options,
-                                               std::shared_ptr<const Tokenizer> tokenizer) {
-  const StreamOptions once{.order = Order::kInOrder, .epochs = 1};
-  if (std::filesystem::path(options.data.front()).extension() == ".tokens") {
-    auto cache = std::make_shared<const TokenCache>(options.data.front());
-    cache->check_tokenizer(*tokenizer);
-    return open_stream(std::move(cache), once);
-  }
-  Corpus corpus{.files = {options.data.begin(), options.data.end()}};
-  if (options.examples.format == "lines") corpus.format = DocumentFormat::kLines;
-  if (options.examples.format == "jsonl") {
-    corpus.format = DocumentFormat::kJsonl;
-    corpus.field = options.examples.columns.first;
-  }
-  const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  return open_text_stream(std::move(corpus), std::move(tokenizer),
-                          {.stream = once, .block = 64, .threads = threads});
-}
-
-std::vector<TokenDocument> read_texts(const EvaluateOptions& options,
-                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                      std::int64_t longest) {
-  const Vocabulary& vocabulary = tokenizer->vocabulary();
-  const std::int64_t tokens = longest - framing_tokens(framing_of(options));
-  if (tokens < 1)
-    throw UsageError(fmt::format("a length of {} is too short for any token", longest));
-  const auto texts =
-      take_texts(*open_documents(options, tokenizer), vocabulary,
-                 {.tokens = static_cast<std::size_t>(tokens),
-                  .max_total = options.tokens,
-                  .choice = options.texts == "joined" ? TextChoice::kJoined : TextChoice::kLong});
-  if (texts.empty()) {
-    throw IoError(
-        options.data.front(), IoError::kNoOffset,
-        fmt::format("no document has {} tokens: name shorter --lengths, or join documents "
-                    "with --texts joined",
-                    tokens));
-  }
-  return texts;
-}
-
-Json score_json(const LanguageScore& score) {
-  return {{"length", score.length},
-          {"tokens", score.tokens},
-          {"loss", score.loss},
-          {"perplexity", score.perplexity()},
-          {"accuracy", score.accuracy}};
-}
-
-void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
-  const std::vector<std::int64_t> lengths = lengths_of(options, text.model->config());
-  const std::int64_t longest = *std::ranges::max_element(lengths);
-  const auto texts = read_texts(options, text.tokenizer, longest);
-  Json json = {{"architecture", architecture_of(text.model->config().task)},
-               {"texts", texts.size()},
-               {"tokens_of_a_text", texts.front().size()},
-               {"lengths", Json::array()}};
-  if (!options.json) {
-    console::print_out(fmt::format("{} texts of {} tokens\n\n{:>7} {:>9} {:>8} {:>11} {:>9}\n",
-                                   texts.size(), texts.front().size(), "length", "tokens", "loss",
-                                   "perplexity", "accuracy"));
-  }
-  for (const std::int64_t length : lengths) {
-    const LanguageScore score = score_language(*text.model, text.tokenizer->vocabulary(), texts,
-                                               {.length = length,
-                                                .framing = framing_of(options),
-                                                .masking = masking_of(options),
-                                                .seed = options.seed,
-                                                .batch_tokens = options.batch_tokens});
-    json["lengths"].push_back(score_json(score));
-    if (options.json) continue;
-    console::print_out(fmt::format("{:>7} {:>9} {:>8.4f} {:>11.3f} {:>7.2f} %\n", length,
-                                   score.tokens, score.loss, score.perplexity(),
-                                   100 * score.accuracy));
-  }
-  if (options.json) print_json(json);
-}
 
 // ---- Classes and triples ------------------------------------------------------------------------
 
@@ -262,10 +144,15 @@ void evaluate_triples(const EvaluateOptions& options, const TextModel& text) {
 
 void evaluate(const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
-  const at::Device device = device_of(options.compute);
-  const TextModel text = open_text_model(options.text);
-  text.model->to(device);
-  text.model->set_compute_type(type_of(options.compute));
+  TextModel text = open_model_to_evaluate(options, 0);
+  const Task task = text.model->config().task;
+  if (options.ropes.size() > 1) {
+    if (task != Task::kMaskedLm && task != Task::kCausalLm) {
+      throw UsageError("several --rope are for language models, not for " +
+                       std::string(architecture_of(task)));
+    }
+    return compare_ropes(options, std::move(text));
+  }
   if (are_triples(options.examples)) return evaluate_triples(options, text);
   switch (text.model->config().task) {
     case Task::kMaskedLm:
@@ -284,34 +171,17 @@ void evaluate(const EvaluateOptions& options) {
   }
 }
 
-void add_language_options(CLI::App& verb, EvaluateOptions& options) {
-  verb.add_option("--lengths", options.lengths, "Tokens of a row, with [CLS] and [SEP]: 128,512")
-      ->type_name("N,N,...")
-      ->delimiter(',')
-      ->check(CLI::Range(2, 1 << 24));
-  verb.add_option("--train-length", options.train_length,
-                  "Without --lengths: a quarter of this up to 8 times; else of the model's "
-                  "max_position_embeddings")
-      ->type_name("N")
-      ->check(CLI::Range(8, 1 << 20));
-  verb.add_option("--tokens", options.tokens, "Maximum number of tokens read")->type_name("N");
-  verb.add_option("--texts", options.texts,
-                  "long: documents that fill the longest row; joined: all, concatenated")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"long", "joined"}));
-  verb.add_option("--framing", options.framing, "Around each row: cls-sep, sep or none")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"cls-sep", "sep", "none"}));
-  verb.add_option("--mask-rate", options.mask_rate, "Share of masked words")
-      ->type_name("R")
-      ->check(CLI::Range(0.0, 1.0));
-  verb.add_option("--mask-unit", options.mask_unit, "word: all tokens of a word together; or token")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"word", "token"}));
-  verb.add_option("--seed", options.seed, "Random seed of the masks")->type_name("N");
-}
-
 }  // namespace
+
+TextModel open_model_to_evaluate(const EvaluateOptions& options, std::size_t i) {
+  const at::Device device = device_of(options.compute);
+  TextOptions own = options.text;
+  if (i < options.ropes.size() && options.ropes[i] != "model") own.rope.rope = options.ropes[i];
+  TextModel text = open_text_model(own);
+  text.model->to(device);
+  text.model->set_compute_type(type_of(options.compute));
+  return text;
+}
 
 void add_evaluate(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();

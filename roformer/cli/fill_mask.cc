@@ -108,6 +108,7 @@ void add_fill_mask(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("fill-mask", "Predict the tokens behind [MASK]");
   verb->footer(kFillMaskFooter);
   add_text_options(*verb, options->text);
+  add_rope_options(*verb, options->text.rope);
   verb->add_option("TEXT", options->texts, "One text or several")->required()->type_name("");
   verb->add_option("--top", options->top, "Number of tokens for each [MASK]")
       ->type_name("N")

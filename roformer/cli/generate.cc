@@ -33,7 +33,8 @@ struct GenerateOptions {
 constexpr const char* kGenerateFooter =
     R"(Nucleus sampling: each token is sampled from the most probable ones that together have the
 probability --top-p; with --temperature 0 it is the most probable one. The same --seed gives the
-same text. It ends at [SEP], or after --tokens.
+same text. It ends at [SEP], or after --tokens. Recipes that depend on the context take that of the
+prompt and --tokens together, unless --context is given.
 
 Example:
   roformer generate model/ "Once upon a time" --tokens 200 --top-p 0.9)";
@@ -62,17 +63,21 @@ void print_lines(std::string_view text) {
 
 void generate(const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
-  const TextModel text = open_text_model(options.text);
+  Encoding prompt = encode(*open_tokenizer(options.text), options.prompt,
+                           {.max_length = options.text.max_length});
+  // Without the final [SEP]: the text continues.
+  prompt.ids.pop_back();
+  prompt.types.pop_back();
+  const TextModel text = open_text_model(options.text, {}, [&](Config& config) {
+    // Cached keys keep their rotation: that of the whole text, where it depends on the length.
+    if (config.rope_context > 0 || !layer_ropes(config).depend_on_context()) return;
+    config.rope_context = static_cast<std::int64_t>(prompt.ids.size()) + options.tokens;
+  });
   if (text.model->config().task != Task::kCausalLm) {
     throw UsageError(options.text.checkpoint + " is not a causal LM: " +
                      std::string(architecture_of(text.model->config().task)));
   }
   const Vocabulary& vocabulary = text.tokenizer->vocabulary();
-  Encoding prompt =
-      encode(*text.tokenizer, options.prompt, {.max_length = options.text.max_length});
-  // Without the final [SEP]: the text continues.
-  prompt.ids.pop_back();
-  prompt.types.pop_back();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);
   Cache cache;
   Inputs inputs = inputs_of(prompt);
@@ -95,6 +100,7 @@ void add_generate(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("generate", "Continue a text");
   verb->footer(kGenerateFooter);
   add_text_options(*verb, options->text);
+  add_rope_options(*verb, options->text.rope);
   verb->add_option("PROMPT", options->prompt, "The beginning of the text")
       ->required()
       ->type_name("");

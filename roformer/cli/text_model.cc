@@ -8,9 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
-#include "roformer/checkpoint/checkpoint.h"
 #include "roformer/cli/commands.h"
 #include "rotary/error.h"
 
@@ -87,9 +87,31 @@ void add_text_options(CLI::App& verb, TextOptions& options) {
       ->type_name("N");
 }
 
-TextModel open_text_model(const TextOptions& options, std::optional<Task> task) {
+void add_context_option(CLI::App& verb, RopeChange& change) {
+  verb.add_option("--context", change.context,
+                  "Target length: max_position_embeddings, and the context of recipes that depend "
+                  "on it (dynamic, longrope); default: the length of each text")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_rope_options(CLI::App& verb, RopeChange& change) {
+  verb.add_option("--rope", change.rope, kRopeHelp)->type_name("JSON");
+  add_context_option(verb, change);
+}
+
+TextModel open_text_model(const TextOptions& options, std::optional<Task> task,
+                          const ConfigChange& change) {
   TextModel result{.model = nullptr, .tokenizer = open_tokenizer(options)};
-  result.model = load_complete_model(options.checkpoint, task);
+  result.model = load_complete_model(options.checkpoint, [&](Config& config) {
+    if (task) config.task = *task;
+    try {
+      apply_rope_change(options.rope, config);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(error.what());
+    }
+    if (change) change(config);
+  });
   check_vocabulary(result.tokenizer->vocabulary(), result.model->config());
   return result;
 }

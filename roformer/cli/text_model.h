@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "roformer/checkpoint/checkpoint.h"
 #include "roformer/model/model.h"
+#include "roformer/model/rope_config.h"
 #include "roformer/text/tokenizer.h"
 
 namespace rotary::roformer::cli {
@@ -23,9 +25,16 @@ struct TextOptions {
   std::string dictionary;
   std::string tokenizer;
   std::size_t max_length = 0;
+  RopeChange rope{};
 };
 /// CHECKPOINT, --vocab, --dict, --tokenizer and --max-length.
 void add_text_options(CLI::App& verb, TextOptions& options);
+
+/// --rope and --context.
+void add_rope_options(CLI::App& verb, RopeChange& change);
+inline constexpr const char* kRopeHelp =
+    "Rotate otherwise than the model's config says: keys of rope_parameters as JSON, or a file";
+void add_context_option(CLI::App& verb, RopeChange& change);
 
 /// Paths of the tokeniser's files; empty if there are none.
 struct TextFiles {
@@ -44,9 +53,11 @@ struct TextModel {
   Model model;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-/// `task`: instead of that of the config. Throws UsageError if a file of the tokeniser is missing,
-/// IoError if vocabulary and model do not match.
-TextModel open_text_model(const TextOptions& options, std::optional<Task> task = std::nullopt);
+/// `task`: instead of that of the config; `change`: its config, after --rope. Throws UsageError if a
+/// file of the tokeniser is missing or --rope is wrong, IoError if vocabulary and model do not
+/// match.
+TextModel open_text_model(const TextOptions& options, std::optional<Task> task = std::nullopt,
+                          const ConfigChange& change = {});
 
 /// One row: [1, tokens].
 Inputs inputs_of(const Encoding& encoding);

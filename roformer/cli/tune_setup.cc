@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/cli/commands.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/tasks/labels.h"
 #include "rotary/error.h"
@@ -102,6 +103,11 @@ Model make_task_model(const TuneConfig& tune, const Labelled& data, const Vocabu
   const CheckpointFiles files = find_checkpoint(tune.checkpoint);
   Config config = read_config(files.config);
   check_vocabulary(vocabulary, config);
+  try {
+    apply_rope_change({.rope = tune.rope, .context = tune.context}, config);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
   config.task = task_of(tune, data);
   config.pair_pooling = tune.pooling == "cls" ? Pooling::kCls : Pooling::kMean;
   if (const auto labels = labels_of(data); !labels.empty()) {

@@ -12,6 +12,7 @@
 
 #include "io/json_file.h"
 #include "json/json.h"
+#include "roformer/model/rope_config.h"
 #include "rotary/error.h"
 #include "support/quote.h"
 
@@ -88,6 +89,27 @@ class Reader {
     if (!value.is_string()) refuse(key, "a text", value);
     field = value.as_string();
   }
+  void read(std::string_view key, std::vector<std::int64_t>& field) {
+    const Json list = take_list(key);
+    for (const Json& item : list.elements()) {
+      if (!item.is_int64()) refuse(key, "a list of whole numbers", list);
+      field.push_back(item.as_int64());
+    }
+  }
+  void read(std::string_view key, std::vector<double>& field) {
+    const Json list = take_list(key);
+    for (const Json& item : list.elements()) {
+      if (!item.is_number()) refuse(key, "a list of numbers", list);
+      field.push_back(item.as_double());
+    }
+  }
+  /// An object, as text; empty and null ones are skipped.
+  void read_object(std::string_view key, std::string& field) {
+    const Json value = take(key);
+    if (value.is_null()) return;
+    if (!value.is_object()) refuse(key, "an object", value);
+    if (!value.empty()) field = value.dump();
+  }
   template <typename T, std::size_t kCount>
   void read(std::string_view key, T& field, const Names<T, kCount>& names) {
     const Json value = take(key);
@@ -108,6 +130,13 @@ class Reader {
   const Json& rest() const { return json_; }
 
  private:
+  Json take_list(std::string_view key) {
+    Json value = take(key);
+    if (value.is_null()) return Json::array();
+    if (!value.is_array()) refuse(key, "a list with an entry for each layer", value);
+    return value;
+  }
+
   Json json_;
   std::string source_;
 };
@@ -141,14 +170,14 @@ void read_labels(Reader& reader, Config& config) {
 }
 
 std::string known_encodings() {
-  return "rope, none, learned, sinusoidal, t5, alibi, kerple_log, kerple_power or distance, or "
-         "several with + between them";
+  return "rope, xpos, none, learned, sinusoidal, t5, alibi, kerple_log, kerple_power or distance, "
+         "or several with + between them";
 }
 
 bool is_encoding(const std::string& text) {
-  constexpr std::array<std::string_view, 9> kEncodings{"rope",       "none",         "learned",
-                                                       "sinusoidal", "t5",           "alibi",
-                                                       "kerple_log", "kerple_power", "distance"};
+  constexpr std::array<std::string_view, 10> kEncodings{
+      "rope", "xpos",  "none",       "learned",      "sinusoidal",
+      "t5",   "alibi", "kerple_log", "kerple_power", "distance"};
   std::istringstream parts(text);
   std::size_t count = 0;
   for (std::string part; std::getline(parts, part, '+'); ++count) {
@@ -189,7 +218,7 @@ void check_sizes(const Config& c) {
          "a multiple of num_attention_heads, " + std::to_string(c.num_attention_heads),
          c.hidden_size);
   }
-  if (c.position_encoding.find("rope") != std::string::npos && c.head_dim() % 2 != 0) {
+  if (rotates(c) && c.head_dim() % 2 != 0) {
     fail("hidden_size / num_attention_heads", "even for RoPE", c.head_dim());
   }
   if (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size) {
@@ -228,6 +257,7 @@ void check_config(const Config& c) {
     }
     if (c.rotary_value) fail("rotary_value", "false for linear attention", "true");
   }
+  check_ropes(c);
 }
 
 Config config_from_json(Json object, const std::string& source) {
@@ -268,6 +298,12 @@ Config config_from_json(Json object, const std::string& source) {
   reader.read("dropout_before_norm", c.dropout_before_norm);
   reader.read("position_encoding", c.position_encoding);
   reader.read("rope_theta", c.rope_theta);
+  reader.read_object("rope_parameters", c.rope_parameters);
+  reader.read_object("rope_scaling", c.rope_parameters);  // has precedence, as in transformers
+  reader.read("partial_rotary_factor", c.partial_rotary_factor);
+  reader.read("no_rope_layers", c.no_rope_layers);
+  reader.read("layer_rope_theta", c.layer_rope_theta);
+  reader.read("rope_context", c.rope_context);
   reader.read("attention_type", c.attention_type, kKinds);
   reader.read("pair_pooling", c.pair_pooling, kPoolings);
   c.other = reader.rest().dump();
@@ -332,6 +368,15 @@ std::string to_json(const Config& c) {
     json["position_encoding"] = c.position_encoding;
   }
   if (c.rope_theta != plain.rope_theta) json["rope_theta"] = c.rope_theta;
+  if (!c.rope_parameters.empty()) {
+    json["rope_parameters"] = internal::parse_json(c.rope_parameters, "rope_parameters");
+  }
+  if (c.partial_rotary_factor != plain.partial_rotary_factor) {
+    json["partial_rotary_factor"] = c.partial_rotary_factor;
+  }
+  if (!c.no_rope_layers.empty()) json["no_rope_layers"] = c.no_rope_layers;
+  if (!c.layer_rope_theta.empty()) json["layer_rope_theta"] = c.layer_rope_theta;
+  if (c.rope_context != 0) json["rope_context"] = c.rope_context;
   if (c.attention_type != plain.attention_type) {
     json["attention_type"] = name_of(kKinds, c.attention_type);
   }

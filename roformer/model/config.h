@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rotary::internal {
 class Json;
@@ -75,10 +76,20 @@ struct Config {
   bool mlm_transform = true;
   /// Order of the dropout and the norm of the embeddings.
   bool dropout_before_norm = false;
-  /// As in rotary::transformer::EncodingOptions: "rope", "none", "learned", "sinusoidal", "t5",
-  /// "alibi", "kerple_log", "kerple_power", "distance", or several with + between them.
+  /// As in rotary::transformer::EncodingOptions: "rope", "xpos", "none", "learned", "sinusoidal",
+  /// "t5", "alibi", "kerple_log", "kerple_power", "distance", or several with + between them.
   std::string position_encoding = "rope";
+  // The rotation: rope_config.h.
   double rope_theta = 10000.0;
+  /// A JSON object with rope_type and its keys (rope_scaling in older files); empty: plain RoPE.
+  std::string rope_parameters{};
+  double partial_rotary_factor = 1.0;
+  /// For each layer 1, or 0 if it does not rotate (Llama 4's key). Empty: all layers rotate.
+  std::vector<std::int64_t> no_rope_layers{};
+  /// theta of each layer, 0 for none. Empty: rope_theta.
+  std::vector<double> layer_rope_theta{};
+  /// Context in use of recipes that depend on it, for all texts; 0: the length of each text.
+  std::int64_t rope_context = 0;
   AttentionKind attention_type = AttentionKind::kSoftmax;
   Pooling pair_pooling = Pooling::kMean;
 

@@ -5,35 +5,28 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+
 #include "roformer/model/layer_ops.h"
-#include "rotary/frequencies.h"
-#include "rotary/rope.h"
-#include "rotary/torch_rope.h"
 #include "rotary/transformer/encodings.h"
 
 namespace rotary::roformer {
 
-std::string rope_text(const Config& config) {
-  if (config.position_encoding.find("rope") == std::string::npos) return {};
-  // RoFormer rotates neighbours: the pair (x_2i, x_2i+1) by m theta^(-2i/d).
-  return torch::to_text(
-      {.frequencies =
-           make_frequencies({.rotary_dim = config.head_dim(), .theta = config.rope_theta}),
-       .layout = {.head_dim = config.head_dim(), .pairing = Pairing::kInterleaved}});
-}
-
-std::optional<transformer::RotationTable> rotation_table(const Config& config,
-                                                         const ForwardContext& context,
-                                                         const at::Tensor& x) {
+std::vector<std::optional<transformer::RotationTable>> rotation_tables(
+    const Config& config, const ForwardContext& context, const at::Tensor& x) {
+  std::vector<std::optional<transformer::RotationTable>> tables;
   if (context.ops != &fused_ops() || !x.is_cuda() || !at::GradMode::is_enabled() ||
       config.attention_type != AttentionKind::kSoftmax) {
-    return std::nullopt;
+    return tables;
   }
-  const std::string rope = rope_text(config);
-  if (rope.empty()) return std::nullopt;
   const std::int64_t longest =
       context.attend.max_seqlen ? context.attend.max_seqlen->expect_int() : x.size(1);
-  return transformer::rotation_table(rope, context.positions, x.size(1), longest, x);
+  for (const PassRope& rope : *context.ropes) {
+    tables.push_back(rope.is_uniform() ? transformer::rotation_table(rope.text, context.positions,
+                                                                     x.size(1), longest, x)
+                                       : std::nullopt);
+  }
+  return tables;
 }
 
 bool can_select_tokens(const Config& config, const ForwardContext& context, const at::Tensor& x,
@@ -44,7 +37,9 @@ bool can_select_tokens(const Config& config, const ForwardContext& context, cons
   const bool has_kernel = x.is_cpu() || x.element_size() == 2;
   return config.attention_type == AttentionKind::kSoftmax && !context.causal &&
          !context.attend.padding && !context.attend.bias && has_kernel && tokens.numel() > 0 &&
-         2 * tokens.numel() <= num_tokens;
+         2 * tokens.numel() <= num_tokens &&
+         std::ranges::all_of(*context.ropes,
+                             [](const PassRope& rope) { return rope.groups.empty(); });
 }
 
 ForwardContext select_tokens(const at::Tensor& tokens, const ForwardContext& context,
@@ -62,10 +57,11 @@ ForwardContext select_tokens(const at::Tensor& tokens, const ForwardContext& con
   some.attend.cu_seqlens_k = some.positions.cu_seqlens;
   some.attend.cu_seqlens = at::searchsorted(tokens, some.positions.cu_seqlens->to(at::kLong),
                                             /*out_int32=*/true);
-  if (context.table) {
-    some.table->rows = positions;
-    some.selected_table = {.cos_sin = context.table->cos_sin,
-                           .rows = some.selected_positions.positions};
+  some.selected_tables = context.tables;
+  for (std::size_t i = 0; i < some.tables.size(); ++i) {
+    if (!some.tables[i]) continue;
+    some.tables[i]->rows = positions;
+    some.selected_tables[i]->rows = some.selected_positions.positions;
   }
   return some;
 }

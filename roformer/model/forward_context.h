@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "roformer/model/config.h"
 #include "roformer/model/mixed_precision.h"
+#include "roformer/model/rotation.h"
 #include "rotary/torch_positions.h"
 #include "rotary/transformer/attention.h"
 #include "rotary/transformer/layers.h"
@@ -44,27 +46,27 @@ struct ForwardContext {
   bool causal = false;
   /// Dropout seeds of fused operations: two per layer, then that of the embeddings.
   std::optional<at::Tensor> seeds{};
-  /// cos and sin of all positions, for the backward pass of fused operations.
-  std::optional<transformer::RotationTable> table{};
+  /// Of the model's ropes, by their index.
+  PassRopes ropes{};
+  /// cos and sin of all positions, for the backward pass of fused operations: for each of `ropes`,
+  /// or empty.
+  std::vector<std::optional<transformer::RotationTable>> tables{};
 
   /// Tokens whose outputs a layer computes, where not all: [selected], int64, ascending, in one
   /// row. Keys and values are of all tokens. See select_tokens().
   std::optional<at::Tensor> selected{};
   torch::TokenPositions selected_positions{};
-  std::optional<transformer::RotationTable> selected_table{};
+  std::vector<std::optional<transformer::RotationTable>> selected_tables{};
 
   std::optional<at::Tensor> seed(std::int64_t i) const {
     return seeds ? std::optional(seeds->select(0, i)) : std::nullopt;
   }
 };
 
-/// The rope of the config in text form (rotary/torch_rope.h); empty where the encoding has none.
-std::string rope_text(const Config& config);
-
-/// The rotation table for hidden states x; nothing where no operation of the context would use it.
-std::optional<transformer::RotationTable> rotation_table(const Config& config,
-                                                         const ForwardContext& context,
-                                                         const at::Tensor& x);
+/// The rotation tables of context.ropes for hidden states x; empty where no operation of the
+/// context would use them.
+std::vector<std::optional<transformer::RotationTable>> rotation_tables(
+    const Config& config, const ForwardContext& context, const at::Tensor& x);
 
 /// Whether a layer can compute its outputs at `tokens` alone.
 bool can_select_tokens(const Config& config, const ForwardContext& context, const at::Tensor& x,

@@ -9,6 +9,24 @@
 namespace rotary::roformer {
 namespace {
 
+/// Rotates queries and keys, and values where `layer` says so.
+void rotate_heads(const HeadProjections& layer, transformer::EncodingImpl& encoding,
+                  const ForwardContext& context, Heads& heads) {
+  if (!layer.rope) return;
+  const PassRope& rope = (*context.ropes)[*layer.rope];
+  std::vector<at::Tensor> keys = {heads.k};
+  if (layer.rotate_values) keys.push_back(heads.v);
+  const torch::TokenPositions* key_positions = context.selected ? &context.positions : nullptr;
+  const torch::TokenPositions& positions =
+      context.selected ? context.selected_positions : context.positions;
+  const std::vector<at::Tensor> rotated =
+      rope.follows_length ? rotate_by_length(heads.q, keys, rope, positions, key_positions)
+                          : encoding.rotate(heads.q, keys, positions, key_positions);
+  heads.q = rotated[0];
+  heads.k = rotated[1];
+  if (layer.rotate_values) heads.v = rotated[2];
+}
+
 class PlainOps final : public LayerOps {
  public:
   std::pair<at::Tensor, std::optional<at::Tensor>> embed(
@@ -42,16 +60,7 @@ class PlainOps final : public LayerOps {
     Heads heads{.q = split(linear(queries, weights[0], layer.query.bias)),
                 .k = split(linear(x, weights[1], layer.key.bias)),
                 .v = split(linear(x, weights[2], layer.value.bias))};
-    if (!layer.rotate) return heads;
-    std::vector<at::Tensor> keys = {heads.k};
-    if (layer.rotate_values) keys.push_back(heads.v);
-    const std::vector<at::Tensor> rotated =
-        context.selected
-            ? encoding.rotate(heads.q, keys, context.selected_positions, &context.positions)
-            : encoding.rotate(heads.q, keys, context.positions);
-    heads.q = rotated[0];
-    heads.k = rotated[1];
-    if (layer.rotate_values) heads.v = rotated[2];
+    rotate_heads(layer, encoding, context, heads);
     return heads;
   }
 
@@ -125,21 +134,26 @@ class FusedOps final : public LayerOps {
 
   Heads project_heads(const at::Tensor& x, const at::Tensor& queries,
                       const std::vector<at::Tensor>& weights, const HeadProjections& layer,
-                      transformer::EncodingImpl& /*encoding*/,
+                      transformer::EncodingImpl& encoding,
                       const ForwardContext& context) const override {
-    const std::int64_t rotated_queries = layer.rotate ? 1 : 0;
-    const std::int64_t rotated_keys = !layer.rotate ? 0 : layer.rotate_values ? 2 : 1;
+    const bool fused = layer.rope && (*context.ropes)[*layer.rope].is_uniform();
+    const std::int64_t rotated_queries = fused ? 1 : 0;
+    const std::int64_t rotated_keys = !fused ? 0 : layer.rotate_values ? 2 : 1;
     const Parameter query = layer.query.indexed_bias();
     const Parameter key = layer.key.indexed_bias();
     const Parameter value = layer.value.indexed_bias();
+    Heads heads;
     if (!context.selected) {
       const auto qkv = split_product(x, weights[0], {query, key, value},
                                      rotated_queries + rotated_keys, layer, context);
-      return {.q = qkv[0], .k = qkv[1], .v = qkv[2]};
+      heads = {.q = qkv[0], .k = qkv[1], .v = qkv[2]};
+    } else {
+      const auto q = split_product(queries, weights[0], {query}, rotated_queries, layer, context);
+      const auto kv = split_product(x, weights[1], {key, value}, rotated_keys, layer, context);
+      heads = {.q = q[0], .k = kv[0], .v = kv[1]};
     }
-    const auto q = split_product(queries, weights[0], {query}, rotated_queries, layer, context);
-    const auto kv = split_product(x, weights[1], {key, value}, rotated_keys, layer, context);
-    return {.q = q[0], .k = kv[0], .v = kv[1]};
+    if (!fused) rotate_heads(layer, encoding, context, heads);
+    return heads;
   }
 
   HiddenStates dense_add_norm(const at::Tensor& x, const at::Tensor& weight,
@@ -202,15 +216,17 @@ class FusedOps final : public LayerOps {
       narrow = cast_and_concat(x.scalar_type(), {biases}, context.store)[0];
     }
     const bool selected = context.selected && biases.size() == 1;
+    const auto& tables = selected ? context.selected_tables : context.tables;
     return transformer::split_heads_(
         at::linear(x, weight, narrow),
         {.heads = layer.num_heads,
          .num_projections = static_cast<std::int64_t>(biases.size()),
          .num_rotated = num_rotated,
-         .rope = layer.rope,
+         .rope = num_rotated > 0 ? (*context.ropes)[*layer.rope].text : std::string(),
          .positions = selected ? context.selected_positions : context.positions,
          .bias = bias,
-         .table = selected ? context.selected_table : context.table});
+         // Any table will do where nothing is rotated.
+         .table = tables.empty() ? std::nullopt : tables[layer.rope.value_or(0)]});
   }
 };
 

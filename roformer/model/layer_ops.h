@@ -38,8 +38,8 @@ struct HeadProjections {
   const DenseImpl& key;
   const DenseImpl& value;
   std::int64_t num_heads = 0;
-  const std::string& rope;
-  bool rotate = false;
+  /// Index into ForwardContext::ropes; none where heads are not rotated.
+  std::optional<std::size_t> rope{};
   bool rotate_values = false;
 };
 

@@ -18,13 +18,15 @@ std::shared_ptr<::torch::nn::Module> add_group(::torch::nn::Module& parent, cons
   return parent.register_module(name, std::make_shared<::torch::nn::Module>());
 }
 
-std::shared_ptr<transformer::EncodingImpl> encoding_of(const Config& config) {
-  return transformer::make_encoding({.name = config.position_encoding,
-                                     .model_dim = config.embedding_dim(),
-                                     .max_positions = config.max_position_embeddings,
-                                     .heads = config.num_attention_heads,
-                                     .causal = config.causal(),
-                                     .rope = rope_text(config)});
+std::shared_ptr<transformer::EncodingImpl> encoding_of(const Config& config,
+                                                       const Rotation& rotation) {
+  return transformer::make_encoding(
+      {.name = config.position_encoding,
+       .model_dim = config.embedding_dim(),
+       .max_positions = config.max_position_embeddings,
+       .heads = config.num_attention_heads,
+       .causal = config.causal(),
+       .rope = rotation.fixed()->empty() ? std::string() : rotation.fixed()->front().text});
 }
 
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
@@ -70,27 +72,26 @@ HiddenStates EmbeddingsImpl::forward(const Inputs& inputs, transformer::Encoding
 
 // ---- Attention ----------------------------------------------------------------------------------
 
-SelfAttentionImpl::SelfAttentionImpl(const Config& config)
+SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope)
     : ::torch::nn::Module("SelfAttention"),
       num_heads_(config.num_attention_heads),
       kind_(config.attention_type),
       rotate_values_(config.rotary_value),
       dropout_(config.attention_probs_dropout_prob),
-      rope_(rope_text(config)) {
+      rope_(rope) {
   const std::int64_t size = config.hidden_size;
   query_ = register_module("query", make_dense(size, size, config));
   key_ = register_module("key", make_dense(size, size, config));
   value_ = register_module("value", make_dense(size, size, config));
 }
 
-HeadProjections SelfAttentionImpl::projections(const transformer::EncodingImpl& encoding) const {
+HeadProjections SelfAttentionImpl::projections() const {
   return {.query = *query_,
           .key = *key_,
           .value = *value_,
           .num_heads = num_heads_,
-          .rope = rope_,
           // Linear attention rotates by itself, after its feature map.
-          .rotate = kind_ == AttentionKind::kSoftmax && encoding.targets().query_key,
+          .rope = kind_ == AttentionKind::kSoftmax ? rope_ : std::nullopt,
           .rotate_values = rotate_values_};
 }
 
@@ -106,7 +107,7 @@ at::Tensor SelfAttentionImpl::softmax(const Heads& heads, const ForwardContext& 
 
 at::Tensor SelfAttentionImpl::linear(const Heads& heads, const ForwardContext& context,
                                      Cache::Layer* cache) {
-  transformer::LinearAttendOptions options{.rope = rope_,
+  transformer::LinearAttendOptions options{.rope = rope_ ? (*context.ropes)[*rope_].text : "",
                                            .causal = context.causal,
                                            .padding = context.attend.padding,
                                            .cu_seqlens = context.attend.cu_seqlens};
@@ -122,7 +123,7 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& que
                                       transformer::EncodingImpl& encoding,
                                       const ForwardContext& context, Cache::Layer* cache) {
   const Heads heads =
-      context.ops->project_heads(x, queries, weights, projections(encoding), encoding, context);
+      context.ops->project_heads(x, queries, weights, projections(), encoding, context);
   const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
                                                        : softmax(heads, context, cache);
   return y.transpose(1, 2).flatten(2);
@@ -136,10 +137,10 @@ ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(config.hidden_size, config));
 }
 
-LayerImpl::LayerImpl(const Config& config, std::int64_t number)
+LayerImpl::LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope)
     : ::torch::nn::Module("Layer"), number_(number), activation_(config.hidden_act) {
   const auto attention = add_group(*this, "attention");
-  self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config));
+  self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config, rope));
   attention_output_ = attention->register_module(
       "output", std::make_shared<ResidualImpl>(config.hidden_size, config));
   intermediate_ = add_group(*this, "intermediate")
@@ -154,7 +155,7 @@ HiddenStates LayerImpl::forward(const HiddenStates& x, transformer::EncodingImpl
   const LayerOps& ops = *context.ops;
   const ResidualParams attention_output = attention_output_->params();
   const ResidualParams output = output_->params();
-  const LayerWeights weights = ops.load_weights({.heads = self_->projections(encoding),
+  const LayerWeights weights = ops.load_weights({.heads = self_->projections(),
                                                  .attention_output = attention_output.dense,
                                                  .inner = *intermediate_,
                                                  .outer = output.dense},
@@ -171,29 +172,41 @@ HiddenStates LayerImpl::forward(const HiddenStates& x, transformer::EncodingImpl
 }
 
 EncoderImpl::EncoderImpl(const Config& config)
-    : ::torch::nn::Module("Encoder"), encoding_(encoding_of(config)) {
+    : ::torch::nn::Module("Encoder"), rotation_(config), encoding_(encoding_of(config, rotation_)) {
   register_module("encoding", encoding_);
+  const std::vector<PassRope>& ropes = *rotation_.fixed();
+  for (std::size_t i = 0; ropes.size() > 1 && i < ropes.size(); ++i) {
+    rotations_.push_back(transformer::rope(ropes[i].text));
+  }
   const auto group = add_group(*this, "layer");
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const std::optional<std::size_t> rope =
+        ropes.empty() ? std::nullopt : rotation_.layers().of_layer[static_cast<std::size_t>(i)];
     layers_.push_back(
-        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, i)));
+        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, i, rope)));
   }
 }
 
+transformer::EncodingImpl& EncoderImpl::encoding_of_layer(std::size_t layer) {
+  if (rotations_.empty()) return *encoding_;
+  return *rotations_[rotation_.layers().of_layer[layer].value_or(0)];
+}
+
 /// The bias of the scores is an input, too: it is computed before the layers, which share it.
-HiddenStates EncoderImpl::checkpointed(LayerImpl& layer, const HiddenStates& x,
+HiddenStates EncoderImpl::checkpointed(std::size_t layer, const HiddenStates& x,
                                        const ForwardContext& context) {
   const bool two = !x.is_same();
   std::vector<at::Tensor> inputs = {x.hidden};
   if (two) inputs.push_back(x.residual);
   if (context.attend.bias) inputs.push_back(*context.attend.bias);
-  const auto compute = [this, &layer, context, two](const std::vector<at::Tensor>& in) {
+  const auto compute = [this, layer, context, two](const std::vector<at::Tensor>& in) {
     ForwardContext own = context;
     if (own.attend.bias) own.attend.bias = in.back();
-    const HiddenStates y = layer.forward({in[0], in[two ? 1 : 0]}, *encoding_, own, nullptr);
+    const HiddenStates y =
+        layers_[layer]->forward({in[0], in[two ? 1 : 0]}, encoding_of_layer(layer), own, nullptr);
     return y.is_same() ? std::vector{y.hidden} : std::vector{y.hidden, y.residual};
   };
-  const std::vector<at::Tensor> y = recomputed(compute, inputs, layer.parameters());
+  const std::vector<at::Tensor> y = recomputed(compute, inputs, layers_[layer]->parameters());
   return {y.front(), y.back()};
 }
 
@@ -209,8 +222,8 @@ at::Tensor EncoderImpl::forward(HiddenStates x, const ForwardContext& context, C
       x.residual = same ? x.hidden : one_row(x.residual);
     }
     const ForwardContext& own = selects ? *last : context;
-    x = recomputes ? checkpointed(*layers_[i], x, own)
-                   : layers_[i]->forward(x, *encoding_, own,
+    x = recomputes ? checkpointed(i, x, own)
+                   : layers_[i]->forward(x, encoding_of_layer(i), own,
                                          cache == nullptr ? nullptr : &cache->layers[i]);
     if (i == 0) backend_ = transformer::last_attention_backend();
   }

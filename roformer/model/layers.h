@@ -48,13 +48,14 @@ class EmbeddingsImpl : public ::torch::nn::Module {
 /// "self": "query", "key", "value".
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
-  explicit SelfAttentionImpl(const Config& config);
+  /// `rope`: index of the layer's rope; none without rotation.
+  SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope);
   /// [batch, queries, hidden_size], for keys and values of x and queries of `queries`: x itself, or
   /// its selected tokens.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& queries,
                      const std::vector<at::Tensor>& weights, transformer::EncodingImpl& encoding,
                      const ForwardContext& context, Cache::Layer* cache);
-  HeadProjections projections(const transformer::EncodingImpl& encoding) const;
+  HeadProjections projections() const;
 
  private:
   at::Tensor softmax(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
@@ -64,7 +65,7 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   AttentionKind kind_;
   bool rotate_values_;
   double dropout_;
-  std::string rope_;
+  std::optional<std::size_t> rope_;
   Dense query_;
   Dense key_;
   Dense value_;
@@ -88,7 +89,7 @@ class ResidualImpl : public ::torch::nn::Module {
 /// "attention": "self" and "output"; "intermediate": "dense"; "output".
 class LayerImpl : public ::torch::nn::Module {
  public:
-  LayerImpl(const Config& config, std::int64_t number);
+  LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope);
   HiddenStates forward(const HiddenStates& x, transformer::EncodingImpl& encoding,
                        const ForwardContext& context, Cache::Layer* cache);
 
@@ -101,7 +102,8 @@ class LayerImpl : public ::torch::nn::Module {
   std::shared_ptr<ResidualImpl> output_;
 };
 
-/// "layer": the layers in order. "encoding" where it has parameters; all layers share it.
+/// "layer": the layers in order. "encoding" where it has parameters; all layers share it, but for
+/// the rotation.
 class EncoderImpl : public ::torch::nn::Module {
  public:
   explicit EncoderImpl(const Config& config);
@@ -110,16 +112,23 @@ class EncoderImpl : public ::torch::nn::Module {
   at::Tensor forward(HiddenStates x, const ForwardContext& context, Cache* cache,
                      const ForwardContext* last = nullptr);
   transformer::EncodingImpl& encoding() noexcept { return *encoding_; }
+  const Rotation& rotation() const noexcept { return rotation_; }
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
   /// The kernel of softmax attention in the first layer of the last forward().
   const std::string& backend() const noexcept { return backend_; }
 
  private:
-  HiddenStates checkpointed(LayerImpl& layer, const HiddenStates& x, const ForwardContext& context);
+  HiddenStates checkpointed(std::size_t layer, const HiddenStates& x,
+                            const ForwardContext& context);
+  /// Rotates queries and keys of a layer.
+  transformer::EncodingImpl& encoding_of_layer(std::size_t layer);
 
   bool checkpointing_ = false;
   std::string backend_;
+  Rotation rotation_;
   std::shared_ptr<transformer::EncodingImpl> encoding_;
+  /// By the index of the rope, where there are several.
+  std::vector<std::shared_ptr<transformer::EncodingImpl>> rotations_;
   std::vector<std::shared_ptr<LayerImpl>> layers_;
 };
 

@@ -90,6 +90,7 @@ ForwardContext RoFormerImpl::make_context(const Inputs& in) const {
     if (in.max_seqlen) context.attend.max_seqlen = *in.max_seqlen;
   }
   choose_ops(in, context);
+  context.ropes = encoder_->rotation().of_pass(in);
   return context;
 }
 
@@ -123,7 +124,7 @@ at::Tensor RoFormerImpl::encode(const Inputs& in, const at::Tensor* tokens) {
   }
   context.attend.scale =
       encoding.softmax_scale() / std::sqrt(static_cast<double>(config_.head_dim()));
-  context.table = rotation_table(config_, context, x);
+  context.tables = rotation_tables(config_, context, x);
   std::optional<ForwardContext> last;
   if (tokens != nullptr && in.cache == nullptr && can_select_tokens(config_, context, x, *tokens)) {
     last = select_tokens(*tokens, context, x);

@@ -13,8 +13,10 @@
 #include <system_error>
 #include <utility>
 
+#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/vocabulary_files.h"
+#include "roformer/model/rope_config.h"
 #include "roformer/tasks/language.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/ranks.h"
@@ -42,6 +44,7 @@ RunConfig with_absolute_paths(RunConfig config) {
   for (std::string& path : config.corpus) settle(path);
   for (std::string& path : config.validation) settle(path);
   if (fs::exists(config.model)) settle(config.model);
+  if (!config.rope.starts_with('{')) settle(config.rope);
   return config;
 }
 
@@ -60,10 +63,13 @@ Config preset_of_model(const std::string& name) {
 }
 
 /// Config of a new model, with at least as many tokens as the vocabulary.
-Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary) {
+Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary, Task task) {
   Config config;
   if (run.model.starts_with('{')) {
-    config = parse_config(run.model, "model");
+    internal::Json json = internal::parse_json(run.model, "model");
+    // Before the config is checked: some encodings are for causal models only.
+    json["architectures"] = internal::Json(internal::Json::Array{architecture_of(task)});
+    config = config_from_json(std::move(json), "model");
     if (run.model.find("\"vocab_size\"") == std::string::npos) {
       config.vocab_size = vocabulary.size();
     }
@@ -84,12 +90,16 @@ Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary) {
 Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::Device device) {
   const Task task = run.objective == "causal" ? Task::kCausalLm : Task::kMaskedLm;
   at::manual_seed(run.seed);
+  const auto change = [&](Config& config) {
+    config.task = task;
+    apply_rope_change({.rope = run.rope, .context = run.context}, config);
+  };
   Model model;
   if (!run.init.empty()) {
-    model = load_model(run.init, task).model;
+    model = load_model(run.init, change).model;
   } else {
-    Config config = config_of_new_model(run, vocabulary);
-    config.task = task;
+    Config config = config_of_new_model(run, vocabulary, task);
+    change(config);
     model = make_model(config);
   }
   const std::int64_t size = model->config().vocab_size;

@@ -41,6 +41,13 @@ std::vector<BoundKey> keys_of(TuneConfig& config) {
       {{"folds", "K", "cross-validate with that many folds; 0: train once"},
        &config.folds,
        {{}, 0.0, 1000.0}},
+      {{"rope", "JSON", "keys of rope_parameters, as JSON or in a file; else the model's"},
+       &config.rope},
+      {{"context", "N",
+        "target length: max_position_embeddings, and the context of recipes that "
+        "depend on it; 0: the model's, and the length of each text"},
+       &config.context,
+       {{}, 0.0, 1048576.0}},
       {{"tokenizer", "WORD",
         "auto (roformer with a dictionary, else bert), roformer, bert, character or byte"},
        &config.tokenizer,
@@ -88,6 +95,9 @@ TuneConfig with_absolute_paths(TuneConfig config) {
   for (std::string* path : {&config.checkpoint, &config.train, &config.valid, &config.test,
                             &config.vocab, &config.dict}) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  if (!config.rope.empty() && !config.rope.starts_with('{')) {
+    config.rope = std::filesystem::absolute(config.rope).lexically_normal().string();
   }
   return config;
 }

@@ -37,6 +37,10 @@ struct TuneConfig {
   /// Of matching: "mean" or "cls".
   std::string pooling = "mean";
   std::int64_t folds = 0;
+  /// RopeChange of the pretrained model: keys of rope_parameters, or a file with them; target
+  /// length.
+  std::string rope;
+  std::int64_t context = 0;
 
   // ---- The text ---------------------------------------------------------------------------------
   std::string tokenizer = "auto";

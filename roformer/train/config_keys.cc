@@ -49,8 +49,8 @@ void check_range(const Key& key, double value, const Json& json) {
 }
 
 void take(const Key& key, const Json& json, std::string& out) {
-  // A model may be a JSON object.
-  if (key.info.name == "model" && json.is_object()) {
+  const bool takes_object = key.info.name == "model" || key.info.kind == "JSON";
+  if (takes_object && json.is_object()) {
     out = json.dump();
     return;
   }

@@ -25,6 +25,9 @@ struct RunConfig {
   std::string model = "base";
   /// A checkpoint to initialise the weights from; its config is then the model's.
   std::string init;
+  /// RopeChange of the model: keys of rope_parameters, or a file with them; target length.
+  std::string rope;
+  std::int64_t context = 0;
   /// "masked" or "causal".
   std::string objective = "masked";
 

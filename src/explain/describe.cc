@@ -69,7 +69,7 @@ std::string parameter_text(const Recipe& recipe) {
   const Json json = recipe_json(recipe);
   for (const auto& [key, value] : json.members()) {
     const bool shown_elsewhere = key == "type" || key == "theta" || key == "ladder_dim" ||
-                                 key == "direction" || key == "gain";
+                                 key == "direction" || key == "gain" || key == "wavelengths";
     const bool is_unset = value.is_null() || value == "none";
     if (!shown_elsewhere && !is_unset) parts.push_back(key + " " + value_text(value));
   }
@@ -226,6 +226,10 @@ void add_recipe(std::vector<Property>& properties, const Recipe& recipe) {
                          std::holds_alternative<Plain>(recipe.scaling) ? "" : ", before scaling")});
   if (recipe.gain != 1.0) {
     properties.push_back({"gain", format_number(recipe.gain), "multiplies every frequency"});
+  }
+  if (recipe.wavelengths == Wavelengths::kWhole) {
+    properties.push_back(
+        {"wavelengths", "whole", "Resonance: each wavelength is rounded to whole positions"});
   }
   if (recipe.direction == RotationDirection::kBackward) {
     properties.push_back(

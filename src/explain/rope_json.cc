@@ -155,6 +155,7 @@ Json recipe_json(const Recipe& recipe) {
   json["ladder_dim"] = recipe.ladder_dim != 0 ? recipe.ladder_dim : recipe.rotary_dim;
   json["direction"] = recipe.direction == RotationDirection::kForward ? "forward" : "backward";
   json["gain"] = recipe.gain;
+  json["wavelengths"] = recipe.wavelengths == Wavelengths::kWhole ? "whole" : "exact";
   return json;
 }
 

@@ -15,7 +15,8 @@ namespace rotary::explain {
 
 using internal::Json;
 
-/// {"type": .., its parameters, "theta": .., "ladder_dim": .., "direction": .., "gain": ..}
+/// {"type": .., its parameters, "theta": .., "ladder_dim": .., "direction": .., "gain": ..,
+///  "wavelengths": ..}
 Json recipe_json(const Recipe& recipe);
 
 /// {"type": "one_axis|axial|mrope|mixed", its parameters}

@@ -14,19 +14,22 @@ struct LadderSource {
   const Scaling& scaling;
   LadderArgs args;
   long double gain = 1.0L;  // factor on every frequency, sign included
+  Wavelengths wavelengths = Wavelengths::kExact;
 
   /// The ladder of the whole slice.
-  Ladder whole() const { return with_gain(make_ladder(scaling, args)); }
+  Ladder whole() const { return finished(make_ladder(scaling, args)); }
   /// The ladder of one axis over `dim` dims.
   Ladder over(std::int64_t dim) const {
     LadderArgs own = args;
     own.dim = dim;
     own.pairs = dim / 2;
-    return with_gain(make_ladder(scaling, own));
+    return finished(make_ladder(scaling, own));
   }
 
-  Ladder with_gain(Ladder ladder) const {
+ private:
+  Ladder finished(Ladder ladder) const {
     for (long double& f : ladder.values) f *= gain;
+    if (wavelengths == Wavelengths::kWhole) round_wavelengths(ladder.values);
     return ladder;
   }
 };

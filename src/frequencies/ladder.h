@@ -58,6 +58,9 @@ Ladder make_ladder(const Learnable&, const LadderArgs&);
 Ladder make_ladder(const ReceptiveField&, const LadderArgs&);
 Ladder make_ladder(const Xpos&, const LadderArgs&);
 
+/// Rounds every wavelength to whole positions (Wavelengths::kWhole).
+void round_wavelengths(std::vector<long double>& frequencies);
+
 /// theta * gain^(d/(d-2)): the change of base that divides the lowest frequency by `gain` and keeps
 /// the highest. Throws where d = 2, which has no such base.
 long double ntk_theta(const LadderArgs& args, long double gain);

@@ -71,7 +71,11 @@ void check_recipe(const Recipe& recipe, std::int64_t context) {
     reject("[make_frequencies] ladder_dim must be 0 to ", kMaxDims, ", got ", recipe.ladder_dim);
   }
   if (context < 0) reject("[make_frequencies] context must not be negative, got ", context);
-  if (!std::holds_alternative<Mixed>(recipe.axes)) require_positive("theta", recipe.theta);
+  const bool mixed = std::holds_alternative<Mixed>(recipe.axes);
+  if (!mixed) require_positive("theta", recipe.theta);
+  if (mixed && recipe.wavelengths == Wavelengths::kWhole) {
+    reject("[make_frequencies] mixed axes have no wavelengths to round");
+  }
   if (!std::isfinite(recipe.gain) || recipe.gain == 0.0) {
     reject("[make_frequencies] gain must be finite and not zero, got ", recipe.gain);
   }
@@ -108,7 +112,8 @@ Frequencies make_frequencies(const Recipe& recipe, std::int64_t context) {
                .pairs = recipe.rotary_dim / 2,
                .theta = recipe.theta,
                .context = context},
-      .gain = sign * recipe.gain};
+      .gain = sign * recipe.gain,
+      .wavelengths = recipe.wavelengths};
   Frequencies matrix = std::visit(
       [&source](const auto& map) { return internal::assign_axes(map, source); }, recipe.axes);
   for (double& f : matrix.values) f += 0.0;  // no negative zeros

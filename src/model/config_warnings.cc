@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 13> kRopeKeys = {
     "rope_base"};
 
 /// Further keys that are read, or that do not affect the angles.
-constexpr std::array<std::string_view, 26> kOtherKeys = {"rotary_emb_fraction",
+constexpr std::array<std::string_view, 27> kOtherKeys = {"rotary_emb_fraction",
                                                          "rotary_percentage",
                                                          "rotary_embedding_base",
                                                          "rope_ratio",
@@ -47,6 +47,7 @@ constexpr std::array<std::string_view, 26> kOtherKeys = {"rotary_emb_fraction",
                                                          "memory_attention_rope_dropout",
                                                          "memory_attention_rope_k_sizes",
                                                          "rotary_emb_interleaved",
+                                                         "rope_context",
                                                          "use_rotary_embedding"};
 
 bool looks_like_rope_key(std::string_view key) {

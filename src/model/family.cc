@@ -109,6 +109,7 @@ Family parse_row(const Json& row) {
   family.rotary_dim_honoured = text(row, "rotary_dim", "ignored") == "honoured";
   family.softmax_correction = text(row, "softmax") == "mscale_all_dim";
   family.alpha_honoured = text(row, "alpha", "ignored") == "honoured";
+  family.dynamic_original_honoured = text(row, "dynamic", "max") == "original";
   if (row.contains("attention_factor")) {
     family.attention_factor = row.at("attention_factor").as_double();
   }

@@ -54,6 +54,8 @@ struct Family {
   bool softmax_correction = false;
   /// Whether rope type dynamic takes `alpha`.
   bool alpha_honoured = false;
+  /// Whether rope type dynamic counts from original_max_position_embeddings where it is given.
+  bool dynamic_original_honoured = false;
   /// The scale of cos and sin for yarn without attention_factor.
   std::optional<double> attention_factor;
   double gain = 1.0;

@@ -114,8 +114,11 @@ class RopeReader {
     read_pairing();
     read_axes();
     rope_.recipe.gain = lookup_.family().gain;
+    if (dict_.type() == "resonance" || dict_.flag("resonance")) {
+      rope_.recipe.wavelengths = Wavelengths::kWhole;
+    }
     rope_.layers = rotating_layers(lookup_, source_.name);
-    for (std::string& line : dict_.key_warnings()) rope_.warnings.push_back(std::move(line));
+    dict_.report_ignored_keys(rope_);
     if (const std::string line = dict_.assumed_line(); !line.empty()) note(rope_.assumed, line);
     return std::move(rope_);
   }
@@ -247,6 +250,7 @@ class RopeReader {
     }
     result.attention_factor = family.attention_factor;
     result.alpha_honoured = family.alpha_honoured;
+    result.dynamic_original_honoured = family.dynamic_original_honoured;
     if (family.softmax_correction) {
       result.softmax_correction = SoftmaxCorrection::kMscaleAllDimSquared;
     }

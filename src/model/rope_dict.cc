@@ -21,28 +21,38 @@ const std::map<std::string_view, std::set<std::string_view>>& types() {
       {"axial", {}},
       {"linear", {"factor"}},
       {"ntk", {"factor", "mixed_b"}},
+      {"ntk_alpha", {"alpha"}},
       {"dynamic", {"factor", "alpha", "original_max_position_embeddings"}},
       {"yarn",
        {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "truncate",
         "attention_factor", "mscale", "mscale_all_dim"}},
+      {"yarn_paper", {"factor", "original_max_position_embeddings", "alpha", "beta"}},
+      {"yarn_walkthrough",
+       {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow"}},
       {"longrope",
        {"short_factor", "long_factor", "original_max_position_embeddings", "factor",
         "attention_factor", "short_mscale", "long_mscale"}},
       {"llama3",
        {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"}},
       {"proportional", {"factor"}},
+      {"divisors", {"divisor"}},
+      {"learnable", {"log_gain"}},
+      {"receptive_field", {"alpha", "rho"}},
+      {"xpos", {"scale_base", "gamma", "origin"}},
+      {"resonance", {}},
   };
   return kTypes;
 }
 
 /// Keys of all types, read here or by attention code.
-constexpr std::array<std::string_view, 12> kCommonKeys = {
+constexpr std::array<std::string_view, 13> kCommonKeys = {
     "rope_type",         "type",
     "rope_theta",        "partial_rotary_factor",
     "mrope_section",     "xdrope_section",
     "mrope_interleaved", "interleaved",
     "finetuned",         "max_position_embeddings",
-    "rope_dim",          "llama_4_scaling_beta"};
+    "rope_dim",          "llama_4_scaling_beta",
+    "resonance"};
 
 /// The current name for older and vendor-specific names.
 std::string current_type(const std::string& name) {
@@ -109,9 +119,17 @@ double RopeDict::required(std::string_view key) const {
   return *value;
 }
 
-std::vector<std::string> RopeDict::key_warnings() const {
-  std::vector<std::string> warnings;
-  if (!given()) return warnings;
+bool RopeDict::flag(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return false;
+  if (!value->is_boolean()) {
+    reject("[Model] ", source_, ": ", key, " must be true or false, got ", quote(value->dump()));
+  }
+  return value->as_bool();
+}
+
+void RopeDict::report_ignored_keys(ModelRope& rope) const {
+  if (!given()) return;
   std::vector<std::string_view> all_keys(kCommonKeys.begin(), kCommonKeys.end());
   for (const auto& [type, keys] : types())
     all_keys.insert(all_keys.end(), keys.begin(), keys.end());
@@ -119,16 +137,17 @@ std::vector<std::string> RopeDict::key_warnings() const {
   for (const auto& [key, value] : dict_->members()) {
     const bool common = std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
     if (common || used.contains(key) || value.is_null()) continue;
+    rope.ignored_keys.push_back(key);
     if (std::find(all_keys.begin(), all_keys.end(), key) != all_keys.end()) {
-      warnings.push_back(
+      rope.warnings.push_back(
           concat("key ", quote(key), " is ignored: rope_type ", quote(type_), " does not use it"));
       continue;
     }
     const std::string_view near = nearest(key, all_keys);
-    warnings.push_back(concat("key ", quote(key), " is unknown and ignored",
-                              near.empty() ? "" : concat("; did you mean ", quote(near), "?")));
+    rope.warnings.push_back(
+        concat("key ", quote(key), " is unknown and ignored",
+               near.empty() ? "" : concat("; did you mean ", quote(near), "?")));
   }
-  return warnings;
 }
 
 std::string RopeDict::assumed_line() const {

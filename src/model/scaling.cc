@@ -114,16 +114,19 @@ Scaling make_yarn(const RopeDict& dict, const ScalingContext& context, ModelRope
   return yarn;
 }
 
-Scaling make_longrope(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
-  for (const char* key : {"short_factor", "long_factor"}) {
-    if (dict.find(key) == nullptr) {
-      reject("[Model] ", dict.source(), ": rope_type \"longrope\" needs the key ", quote(key));
-    }
+std::vector<double> required_list(const RopeDict& dict, const char* key) {
+  const Json* list = dict.find(key);
+  if (list == nullptr) {
+    reject("[Model] ", dict.source(), ": rope_type ", quote(dict.type()), " needs the key ",
+           quote(key));
   }
-  LongRope longrope{
-      .short_factor = as_numbers(*dict.find("short_factor"), "short_factor", dict.source()),
-      .long_factor = as_numbers(*dict.find("long_factor"), "long_factor", dict.source()),
-      .original_context = original_context(dict, context, rope)};
+  return as_numbers(*list, key, dict.source());
+}
+
+Scaling make_longrope(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
+  LongRope longrope{.short_factor = required_list(dict, "short_factor"),
+                    .long_factor = required_list(dict, "long_factor"),
+                    .original_context = original_context(dict, context, rope)};
   const std::optional<double> factor = dict.number("factor");
   longrope.factor = factor ? *factor : context_ratio(dict, context, longrope.original_context);
   longrope.attention_factor = dict.number("attention_factor");
@@ -154,11 +157,14 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& context, ModelR
     rope.warnings.emplace_back("key \"alpha\" is ignored: only Hunyuan's models use it");
     alpha.reset();
   }
+  const bool has_original = dict.find("original_max_position_embeddings") != nullptr;
   const DynamicNtk dynamic{
       .factor = alpha ? dict.number("factor").value_or(1.0) : dict.required("factor"),
-      .original_context = *context.max_position_embeddings,
+      .original_context = has_original && context.dynamic_original_honoured
+                              ? original_context(dict, context, rope)
+                              : *context.max_position_embeddings,
       .alpha = alpha};
-  if (dict.find("original_max_position_embeddings") != nullptr) {
+  if (has_original && !context.dynamic_original_honoured) {
     rope.warnings.emplace_back(
         "original_max_position_embeddings is ignored: rope_type \"dynamic\" counts from "
         "max_position_embeddings");
@@ -166,6 +172,33 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& context, ModelR
   rope.context.extended = static_cast<std::int64_t>(std::llround(
       std::fmin(dynamic.factor * static_cast<double>(dynamic.original_context), 0x1p53)));
   return dynamic;
+}
+
+Scaling make_yarn_paper(const RopeDict& dict, const ScalingContext& context, ModelRope& rope) {
+  YarnPaper yarn{.factor = dict.required("factor"),
+                 .original_context = original_context(dict, context, rope)};
+  yarn.alpha = dict.number("alpha").value_or(yarn.alpha);
+  yarn.beta = dict.number("beta").value_or(yarn.beta);
+  set_context(rope, context, yarn.original_context, yarn.factor);
+  return yarn;
+}
+
+Scaling make_yarn_walkthrough(const RopeDict& dict, const ScalingContext& context,
+                              ModelRope& rope) {
+  YarnWalkthrough yarn{.factor = dict.required("factor"),
+                       .original_context = original_context(dict, context, rope)};
+  yarn.beta_fast = dict.number("beta_fast").value_or(yarn.beta_fast);
+  yarn.beta_slow = dict.number("beta_slow").value_or(yarn.beta_slow);
+  set_context(rope, context, yarn.original_context, yarn.factor);
+  return yarn;
+}
+
+Scaling make_xpos(const RopeDict& dict) {
+  Xpos xpos;
+  xpos.scale_base = dict.number("scale_base").value_or(xpos.scale_base);
+  xpos.gamma = dict.number("gamma").value_or(xpos.gamma);
+  xpos.origin = dict.number("origin").value_or(xpos.origin);
+  return xpos;
 }
 
 }  // namespace
@@ -189,6 +222,16 @@ Scaling make_scaling(const RopeDict& dict, const ScalingContext& context, ModelR
   if (type == "ntk") {
     return Ntk{.factor = dict.required("factor"), .mixed_b = dict.number("mixed_b")};
   }
+  if (type == "ntk_alpha") return NtkAlpha{.alpha = dict.required("alpha")};
+  if (type == "yarn_paper") return make_yarn_paper(dict, context, rope);
+  if (type == "yarn_walkthrough") return make_yarn_walkthrough(dict, context, rope);
+  if (type == "divisors") return Divisors{required_list(dict, "divisor")};
+  if (type == "learnable") return Learnable{required_list(dict, "log_gain")};
+  if (type == "receptive_field") {
+    return ReceptiveField{.alpha = dict.required("alpha"),
+                          .rho = dict.number("rho").value_or(ReceptiveField{}.rho)};
+  }
+  if (type == "xpos") return make_xpos(dict);
   if (type == "proportional") {
     return Proportional{.fraction = context.partial, .factor = dict.number("factor").value_or(1.0)};
   }

@@ -34,10 +34,12 @@ class RopeDict {
   /// As Python's `x or default`: zero counts as absent.
   std::optional<double> nonzero(std::string_view key) const;
   double required(std::string_view key) const;
+  /// False if absent.
+  bool flag(std::string_view key) const;
   bool given() const noexcept { return dict_ != nullptr && !assumed_; }
 
-  /// Warnings on unknown keys, with the nearest known key, and on keys that this type does not use.
-  std::vector<std::string> key_warnings() const;
+  /// Reports unknown keys, with the nearest known key, and keys that this type does not use.
+  void report_ignored_keys(ModelRope& rope) const;
 
   /// A line for `assumed` if the dictionary is the family's default; empty otherwise.
   std::string assumed_line() const;
@@ -62,6 +64,7 @@ struct ScalingContext {
   /// The family's, for yarn without one.
   std::optional<double> attention_factor;
   bool alpha_honoured = false;
+  bool dynamic_original_honoured = false;
 };
 
 /// The scaling. Sets the context lengths of the rope, and adds warnings on contradicting factors.

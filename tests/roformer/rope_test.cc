@@ -1,0 +1,464 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The rotation of the model: every recipe, layers that rotate differently, and recipes that follow
+// the length of each text.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <string>
+#include <vector>
+
+#include "roformer/checkpoint/checkpoint.h"
+#include "roformer/model/rotation.h"
+#include "roformer/model_testing.h"
+#include "roformer/roformer_testing.h"
+
+namespace rotary::roformer {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kRopeRounding = 2e-5;
+
+struct NamedRope {
+  std::string name;
+  std::string parameters;
+  Task task = Task::kMaskedLm;
+};
+
+/// With an effect beyond 8 positions, for heads of 8.
+const std::vector<NamedRope>& every_rope() {
+  static const std::vector<NamedRope> kRopes = {
+      {"linear", R"({"rope_type": "linear", "factor": 4})"},
+      {"ntk", R"({"rope_type": "ntk", "factor": 4})"},
+      {"ntk_mixed", R"({"rope_type": "ntk", "factor": 4, "mixed_b": 0.6})"},
+      {"ntk_alpha", R"({"rope_type": "ntk_alpha", "alpha": 8})"},
+      {"dynamic",
+       R"({"rope_type": "dynamic", "factor": 2, "original_max_position_embeddings": 8})"},
+      {"yarn", R"({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 8})"},
+      {"yarn_paper",
+       R"({"rope_type": "yarn_paper", "factor": 4, "original_max_position_embeddings": 8})"},
+      {"yarn_walkthrough",
+       R"({"rope_type": "yarn_walkthrough", "factor": 4, "original_max_position_embeddings": 8})"},
+      {"longrope", R"({"rope_type": "longrope", "short_factor": [1, 1, 1, 1],
+         "long_factor": [1, 2, 3, 4], "original_max_position_embeddings": 8})"},
+      {"llama3", R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+         "high_freq_factor": 4, "original_max_position_embeddings": 8})"},
+      {"proportional", R"({"rope_type": "proportional", "partial_rotary_factor": 0.5})"},
+      {"divisors", R"({"rope_type": "divisors", "divisor": [1, 2, 3, 4]})"},
+      {"learnable", R"({"rope_type": "learnable", "log_gain": [0.1, 0.2, 0.3, 0.4]})"},
+      {"receptive_field", R"({"rope_type": "receptive_field", "alpha": 0.3, "rho": 0.5})"},
+      {"resonance", R"({"rope_type": "resonance"})"},
+      {"resonance_yarn", R"({"rope_type": "yarn", "factor": 4, "resonance": true,
+         "original_max_position_embeddings": 8})"},
+      {"partial", R"({"rope_type": "default", "partial_rotary_factor": 0.5})"},
+      {"xpos", R"({"rope_type": "xpos", "scale_base": 16})", Task::kCausalLm},
+  };
+  return kRopes;
+}
+
+Config with_rope(const NamedRope& rope) {
+  Config config = small(rope.task);
+  config.rope_parameters = rope.parameters;
+  return config;
+}
+
+// ---- Every recipe -------------------------------------------------------------------------------
+
+class EveryRope : public testing::TestWithParam<NamedRope> {
+ protected:
+  static Inputs inputs() {
+    const at::Tensor ids = ids_of(2, 24);
+    return {.ids = ids, .labels = ids};
+  }
+};
+
+TEST_P(EveryRope, LossFalls) {
+  Config config = with_rope(GetParam());
+  config.initializer_range = 0.05;
+  const Model m = make(config);
+  double first = 0.0;
+  double loss = 0.0;
+  for (int step = 0; step < 6; ++step) {
+    m->zero_grad();
+    const at::Tensor y = m->forward(inputs()).loss;
+    y.backward();
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& p : m->parameters()) {
+      if (p.grad().defined()) p.sub_(0.5 * p.grad());
+    }
+    loss = y.item<double>();
+    if (step == 0) first = loss;
+  }
+  EXPECT_LT(loss, first - 0.3);
+}
+
+TEST_P(EveryRope, SavedModelHasTheSameLogits) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("rope_" + GetParam().name);
+  const at::NoGradGuard no_grad;
+  const Model m = make(with_rope(GetParam()));
+  save_model(folder, *m);
+  const Model again = load_complete_model(folder);
+  remove_tree(folder);
+  const at::Tensor logits = m->forward(inputs()).logits;
+  EXPECT_EQ(apart(again->forward(inputs()).logits, logits), 0.0);
+  EXPECT_EQ(rope_text(again->config(), 0), rope_text(m->config(), 0));
+  const Model plain = make(small(GetParam().task));
+  EXPECT_GT(apart(plain->forward(inputs()).logits, logits), 1e-3);
+}
+
+TEST_P(EveryRope, ConfigRoundTrips) {
+  const std::string json = to_json(with_rope(GetParam()));
+  EXPECT_THAT(json, HasSubstr("rope_parameters"));
+  EXPECT_EQ(to_json(parse_config(json, "config.json")), json);
+}
+
+// Fused operations compute the same with 16 bits.
+TEST_P(EveryRope, FusedOperationsRotateAlike) {
+  const at::NoGradGuard no_grad;
+  const Model m = make(with_rope(GetParam()));
+  const at::Tensor mask = at::ones({2, 24}, at::kLong);
+  mask[1].narrow(0, 6, 18).zero_();
+  const at::Tensor exact = m->forward({.ids = ids_of(2, 24), .mask = mask}).logits;
+  m->set_compute_type(at::kBFloat16);
+  const at::Tensor narrow = m->forward({.ids = ids_of(2, 24), .mask = mask}).logits;
+  const at::Tensor used = mask.ne(0);
+  const double scale = exact.abs().max().item<double>();
+  EXPECT_LE(apart(narrow.index({used}), exact.index({used})), 0.03 * scale);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryRope, testing::ValuesIn(every_rope()),
+                         [](const auto& one) { return one.param.name; });
+
+// ---- Layers -------------------------------------------------------------------------------------
+
+/// Attention of a layer adds a constant: its rotation has no effect.
+void silence(ModelImpl& model, int layer) {
+  const at::NoGradGuard no_grad;
+  const std::string name =
+      "roformer.encoder.layer." + std::to_string(layer) + ".attention.self.value.weight";
+  model.named_parameters()[name].zero_();
+}
+
+at::Tensor logits_without(int layer, const Config& config) {
+  const Model m = make(config);
+  silence(*m, layer);
+  return m->forward({.ids = ids_of(2, 12)}).logits;
+}
+
+TEST(LayerRopes, EachLayerHasItsTheta) {
+  const at::NoGradGuard no_grad;
+  Config slow = small(Task::kMaskedLm);
+  Config fast = slow;
+  fast.rope_theta = 20;
+  Config both = slow;
+  both.layer_rope_theta = {20, 10000};
+  EXPECT_EQ(apart(logits_without(1, both), logits_without(1, fast)), 0.0);
+  EXPECT_EQ(apart(logits_without(0, both), logits_without(0, slow)), 0.0);
+  EXPECT_GT(apart(logits_without(1, both), logits_without(1, slow)), 1e-3);
+  EXPECT_GT(apart(logits_without(0, both), logits_without(0, fast)), 1e-3);
+  both.layer_rope_theta = {20, 20};
+  EXPECT_EQ(rope_text(both, 1), rope_text(fast, 0));
+}
+
+// Without rotation, attention does not see the order of tokens.
+TEST(LayerRopes, LayersWithoutRotationIgnoreTheOrder) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = ids_of(1, 10);
+  const auto order_matters = [&](std::vector<std::int64_t> layers, int silent) {
+    Config config = small(Task::kMaskedLm);
+    config.no_rope_layers = std::move(layers);
+    const Model m = make(config);
+    if (silent >= 0) silence(*m, silent);
+    const at::Tensor turned = m->forward({.ids = ids.flip(1)}).logits.flip(1);
+    return apart(turned, m->forward({.ids = ids}).logits) > 1e-3;
+  };
+  EXPECT_FALSE(order_matters({0, 0}, -1));
+  EXPECT_TRUE(order_matters({1, 0}, -1));
+  EXPECT_TRUE(order_matters({1, 0}, 1));
+  EXPECT_FALSE(order_matters({1, 0}, 0));
+  EXPECT_FALSE(order_matters({0, 1}, 1));
+  EXPECT_TRUE(order_matters({0, 1}, 0));
+}
+
+TEST(LayerRopes, AThetaOfZeroIsNoRotation) {
+  Config config = small(Task::kMaskedLm);
+  config.layer_rope_theta = {0, 500};
+  EXPECT_EQ(rope_text(config, 0), "");
+  EXPECT_NE(rope_text(config, 1), "");
+}
+
+TEST(LayerRopes, FollowLayerTypes) {
+  Config config = small(Task::kMaskedLm);
+  config.rope_parameters = R"({"full_attention": {"rope_type": "linear", "factor": 4},
+                               "sliding_attention": {"rope_type": "default", "rope_theta": 100}})";
+  EXPECT_EQ(thrown([&] { check_config(config); }),
+            "rope_parameters by layer type needs layer_types, a list with the type of each layer");
+  config.other = R"({"layer_types": ["sliding_attention", "full_attention"]})";
+  check_config(config);
+  Config local = small(Task::kMaskedLm);
+  local.rope_theta = 100;
+  EXPECT_EQ(rope_text(config, 0), rope_text(local, 0));
+  Config linear = small(Task::kMaskedLm);
+  linear.rope_parameters = R"({"rope_type": "linear", "factor": 4})";
+  EXPECT_EQ(rope_text(config, 1), rope_text(linear, 0));
+}
+
+TEST(LayerRopes, CheckpointedLayersHaveTheSameGradients) {
+  Config config = small(Task::kMaskedLm);
+  config.layer_rope_theta = {20, 10000};
+  const at::Tensor ids = ids_of(2, 12);
+  std::vector<at::Tensor> grads;
+  for (const bool checkpointing : {false, true}) {
+    const Model m = make(config);
+    m->set_checkpointing(checkpointing);
+    m->forward({.ids = ids, .labels = ids}).loss.backward();
+    grads.push_back(m->roformer().word_embeddings().grad());
+  }
+  EXPECT_LE(apart(grads[0], grads[1]), 1e-7);
+}
+
+// ---- Recipes that follow the length of each text ------------------------------------------------
+
+class ByLength : public testing::TestWithParam<NamedRope> {};
+
+TEST_P(ByLength, RowsOfABatchMatchSingleTexts) {
+  const at::NoGradGuard no_grad;
+  const Model m = make(with_rope(GetParam()));
+  const at::Tensor ids = ids_of(3, 24);
+  const std::vector<std::int64_t> lengths = {24, 6, 15};
+  const at::Tensor mask = at::zeros({3, 24}, at::kLong);
+  for (std::int64_t row = 0; row < 3; ++row) {
+    mask[row].narrow(0, 0, lengths[static_cast<std::size_t>(row)]).fill_(1);
+  }
+  const at::Tensor batch = m->forward({.ids = ids, .mask = mask}).logits;
+  for (std::int64_t row = 0; row < 3; ++row) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(row)];
+    const at::Tensor alone =
+        m->forward({.ids = ids.narrow(0, row, 1).narrow(1, 0, length)}).logits[0];
+    EXPECT_LE(apart(batch[row].narrow(0, 0, length), alone), kRopeRounding) << row;
+  }
+}
+
+TEST_P(ByLength, PackedSequencesMatchSingleTexts) {
+  const at::NoGradGuard no_grad;
+  const Model m = make(with_rope(GetParam()));
+  const at::Tensor ids = ids_of(2, 24);
+  const at::Tensor row = ids.flatten();
+  const std::vector<std::int64_t> cuts = {0, 5, 30, 48};  // the second spans both rows
+  const at::Tensor packed =
+      m->forward({.ids = ids, .cu_seqlens = at::tensor(cuts, at::kLong).to(at::kInt)})
+          .logits.flatten(0, 1);
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const std::int64_t length = cuts[i + 1] - cuts[i];
+    const at::Tensor alone =
+        m->forward({.ids = row.narrow(0, cuts[i], length).unsqueeze(0)}).logits[0];
+    EXPECT_LE(apart(packed.narrow(0, cuts[i], length), alone), kRopeRounding) << i;
+  }
+}
+
+TEST_P(ByLength, SelectedTokensMatchAllTokens) {
+  const at::NoGradGuard no_grad;
+  const Model m = make(with_rope(GetParam()));
+  const at::Tensor tokens = at::tensor({3, 20, 25, 40}, at::kLong);
+  const at::Tensor ids = ids_of(2, 24);
+  for (const bool packed : {false, true}) {
+    Inputs in{.ids = ids};
+    if (packed) in.cu_seqlens = at::tensor({0, 5, 30, 48}, at::kInt);
+    const at::Tensor all = m->roformer().forward(in).flatten(0, 1);
+    EXPECT_LE(apart(m->roformer().forward_at(tokens, in), all.index_select(0, tokens)),
+              kRopeRounding);
+  }
+}
+
+// A text is no longer its own context.
+TEST_P(ByLength, RopeContextIsTheSameForAllTexts) {
+  const at::NoGradGuard no_grad;
+  Config config = with_rope(GetParam());
+  const at::Tensor ids = ids_of(1, 6);
+  const at::Tensor own = make(config)->forward({.ids = ids}).logits;
+  config.rope_context = 8;
+  EXPECT_LE(apart(make(config)->forward({.ids = ids}).logits, own), 0.0);
+  config.rope_context = 40;
+  EXPECT_GT(apart(make(config)->forward({.ids = ids}).logits, own), 1e-3);
+}
+
+TEST_P(ByLength, CacheNeedsRopeContext) {
+  const at::NoGradGuard no_grad;
+  Config config = with_rope(GetParam());
+  config.task = Task::kCausalLm;
+  const at::Tensor ids = ids_of(1, 12);
+  Cache refused;
+  EXPECT_THAT(thrown([&] { make(config)->forward({.ids = ids, .cache = &refused}); }),
+              HasSubstr("[RoFormer] a cache needs rope_context"));
+  config.rope_context = 40;
+  const Model m = make(config);
+  Cache cache;
+  const at::Tensor first = m->forward({.ids = ids.narrow(1, 0, 7), .cache = &cache}).logits;
+  const at::Tensor rest = m->forward({.ids = ids.narrow(1, 7, 5), .cache = &cache}).logits;
+  EXPECT_LE(apart(at::cat({first, rest}, 1), m->forward({.ids = ids}).logits), kRopeRounding);
+}
+
+TEST_P(ByLength, GradientsFlowThroughEveryRow) {
+  const Model m = make(with_rope(GetParam()));
+  const at::Tensor ids = ids_of(2, 24);
+  const at::Tensor mask = at::ones({2, 24}, at::kLong);
+  mask[1].narrow(0, 6, 18).zero_();
+  const at::Tensor labels = at::where(mask.ne(0), ids, kIgnored);
+  const auto grad = [&](const Inputs& in) {
+    m->zero_grad();
+    (m->forward(in).loss * static_cast<double>(in.labels->ne(kIgnored).sum().item<std::int64_t>()))
+        .backward();
+    return m->named_parameters()["roformer.encoder.layer.0.attention.self.query.weight"]
+        .grad()
+        .clone();
+  };
+  const auto alone = [&](std::int64_t row, std::int64_t length) {
+    const at::Tensor one = ids.narrow(0, row, 1).narrow(1, 0, length);
+    return grad({.ids = one, .labels = one});
+  };
+  const at::Tensor both = grad({.ids = ids, .mask = mask, .labels = labels});
+  EXPECT_LE(apart(both, alone(0, 24) + alone(1, 6)), 1e-3 * both.abs().max().item<double>());
+}
+
+std::vector<NamedRope> ropes_by_length() {
+  std::vector<NamedRope> some;
+  for (const NamedRope& rope : every_rope()) {
+    if (layer_ropes(with_rope(rope)).depend_on_context()) some.push_back(rope);
+  }
+  return some;
+}
+INSTANTIATE_TEST_SUITE_P(All, ByLength, testing::ValuesIn(ropes_by_length()),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(RopesByLength, AreThree) { EXPECT_EQ(ropes_by_length().size(), 3); }
+
+// ---- xPos ---------------------------------------------------------------------------------------
+
+TEST(XposModel, CachedDecodingMatchesOnePass) {
+  const at::NoGradGuard no_grad;
+  Config config = small(Task::kCausalLm);
+  config.position_encoding = "xpos";
+  const Model m = make(config);
+  const at::Tensor ids = ids_of(2, 12);
+  Cache cache;
+  const at::Tensor first = m->forward({.ids = ids.narrow(1, 0, 7), .cache = &cache}).logits;
+  const at::Tensor rest = m->forward({.ids = ids.narrow(1, 7, 5), .cache = &cache}).logits;
+  EXPECT_LE(apart(at::cat({first, rest}, 1), m->forward({.ids = ids}).logits), kRopeRounding);
+}
+
+// Scores depend on distances alone.
+TEST(XposModel, IsInvariantUnderShifts) {
+  const at::NoGradGuard no_grad;
+  Config config = small(Task::kCausalLm);
+  config.position_encoding = "xpos";
+  const Model m = make(config);
+  const at::Tensor ids = ids_of(1, 8);
+  const at::Tensor shifted = at::cat({at::full({1, 5}, 3, at::kLong), ids}, 1);
+  const at::Tensor mask = at::ones({1, 13}, at::kLong);
+  mask[0].narrow(0, 0, 5).zero_();
+  EXPECT_LE(apart(m->forward({.ids = shifted, .mask = mask}).logits.narrow(1, 5, 8),
+                  m->forward({.ids = ids}).logits),
+            kRopeRounding);
+}
+
+// ---- Configs ------------------------------------------------------------------------------------
+
+TEST(RopeConfig, ReadsBothNamesAndLists) {
+  const Config config = parse_config(R"({"model_type": "roformer", "num_hidden_layers": 2,
+      "rope_scaling": {"type": "linear", "factor": 2}, "no_rope_layers": [1, 0],
+      "layer_rope_theta": [100, 200], "partial_rotary_factor": 0.5, "rope_context": 7})",
+                                     "config.json");
+  EXPECT_EQ(config.rope_parameters, R"({"factor":2,"type":"linear"})");
+  EXPECT_THAT(config.no_rope_layers, testing::ElementsAre(1, 0));
+  EXPECT_THAT(config.layer_rope_theta, testing::ElementsAre(100, 200));
+  EXPECT_EQ(config.partial_rotary_factor, 0.5);
+  const std::string json = to_json(config);
+  EXPECT_EQ(to_json(parse_config(json, "config.json")), json);
+  EXPECT_EQ(rope_text(config, 1), "");
+}
+
+TEST(RopeConfig, NamesWhatIsWrong) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"("rope_parameters": 3)", "rope_parameters must be an object, got 3"},
+      {R"("rope_parameters": {"rope_type": "yarm"})", "unknown rope_type \"yarm\"; known are "},
+      {R"("rope_parameters": {"rope_type": "linear"})",
+       "rope_parameters: rope_type \"linear\" needs the key \"factor\""},
+      {R"("rope_parameters": {"rope_type": "linear", "factor": "4"})",
+       "factor must be a finite number"},
+      {R"("rope_parameters": {"rope_type": "linear", "factor": 4, "betafast": 3})",
+       "rope_parameters has a key that rope_type \"linear\" does not read: \"betafast\""},
+      {R"("rope_parameters": {"rope_type": "default", "mrope_section": [8, 12, 12]})",
+       "rope_parameters must have one axis, got 3"},
+      {R"("partial_rotary_factor": 1.5)", "partial_rotary_factor must be in [0, 1], got 1.5"},
+      {R"("no_rope_layers": [1])",
+       "no_rope_layers must have an entry for each of 12 layers, got 1"},
+      {R"("num_hidden_layers": 1, "no_rope_layers": [2])",
+       "no_rope_layers must have 1 for layers with rotation and 0 for others, got 2"},
+      {R"("num_hidden_layers": 1, "layer_rope_theta": [-1])",
+       "layer_rope_theta must be at least 0, got -1"},
+      {R"("layer_rope_theta": "no")", "layer_rope_theta must be a list with an entry for each"},
+      {R"("rope_context": -1)", "rope_context must be at least 0, got -1"},
+      {R"("position_encoding": "alibi", "rope_parameters": {"rope_type": "resonance"})",
+       "need a position_encoding with rope, got \"alibi\""},
+      {R"("position_encoding": "xpos")", "xpos needs a causal model"},
+      {R"("is_decoder": true, "position_encoding": "xpos", "rope_parameters":
+          {"rope_type": "linear", "factor": 2})",
+       "rope_type must be \"xpos\" for position_encoding \"xpos\", got \"linear\""},
+      {R"("is_decoder": true, "position_encoding": "xpos", "rotary_value": true)",
+       "rotary_value must be false for xpos"},
+      {R"("attention_type": "linear", "rope_parameters": {"rope_type": "dynamic", "factor": 2})",
+       "rope_context must be given for rope_type \"dynamic\" with linear attention"},
+  };
+  for (const auto& [keys, message] : cases) {
+    const std::string error = thrown([&, &keys = keys] {
+      parse_config(R"({"model_type": "roformer", )" + keys + "}", "c.json");
+    });
+    EXPECT_THAT(error, HasSubstr(message));
+    EXPECT_THAT(error, testing::StartsWith("c.json: "));
+    EXPECT_THAT(error, testing::Not(HasSubstr("\n")));
+  }
+}
+
+// ---- Stretching ---------------------------------------------------------------------------------
+
+TEST(RopeChange, KeepsWhatTheModelWasTrainedWith) {
+  Config config = small(Task::kMaskedLm);
+  config.rope_parameters = R"({"rope_type": "default", "rope_theta": 500})";
+  apply_rope_change({.rope = R"({"rope_type": "yarn", "factor": 4})"}, config);
+  EXPECT_EQ(config.rope_parameters, R"({"factor":4,"rope_type":"yarn","rope_theta":500,)"
+                                    R"("original_max_position_embeddings":64})");
+  EXPECT_EQ(config.max_position_embeddings, 64);
+  EXPECT_EQ(config.rope_context, 0);
+}
+
+TEST(RopeChange, ContextIsTheTargetLength) {
+  Config yarn = small(Task::kMaskedLm);
+  apply_rope_change({.rope = R"({"rope_type": "yarn"})", .context = 256}, yarn);
+  EXPECT_EQ(yarn.max_position_embeddings, 256);
+  EXPECT_EQ(yarn.rope_context, 0);  // does not depend on it
+  EXPECT_EQ(std::get<Yarn>(layer_ropes(yarn).ropes[0].recipe.scaling).factor, 4.0);
+  Config dynamic = small(Task::kMaskedLm);
+  apply_rope_change({.rope = R"({"rope_type": "dynamic", "factor": 1})", .context = 256}, dynamic);
+  EXPECT_EQ(dynamic.rope_context, 256);
+  const auto& scaling = std::get<DynamicNtk>(layer_ropes(dynamic).ropes[0].recipe.scaling);
+  EXPECT_EQ(scaling.original_context, 64);
+}
+
+TEST(RopeChange, NamesWhatIsWrong) {
+  const auto refused = [](const RopeChange& change, const char* encoding = "rope") {
+    Config config = small(Task::kMaskedLm);
+    config.position_encoding = encoding;
+    return thrown([&] { apply_rope_change(change, config); });
+  };
+  EXPECT_THAT(refused({.rope = "{"}), HasSubstr("--rope must be a JSON object or a file"));
+  EXPECT_THAT(refused({.rope = "no/such.json"}), testing::StartsWith("no/such.json: "));
+  EXPECT_THAT(refused({.rope = R"({"rope_type": "yarn", "factr": 4})"}), HasSubstr("--rope: "));
+  EXPECT_THAT(refused({.rope = R"({"rope_type": "linear", "factor": 4})"}, "alibi"),
+              HasSubstr("--rope and --context are for models with rope"));
+}
+
+}  // namespace
+}  // namespace rotary::roformer
