@@ -145,7 +145,7 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
   const std::vector<std::int64_t> lengths = lengths_of(options, text.model->config());
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const auto texts = read_texts(options, text.tokenizer, longest);
-  Json json = {{"architecture", architecture_of(text.model->config().task)},
+  Json json = {{"architecture", architecture_of(text.model->config())},
                {"texts", texts.size()},
                {"tokens_of_a_text", texts.front().size()},
                {"lengths", Json::array()}};
@@ -280,7 +280,7 @@ void evaluate(const EvaluateOptions& options) {
       return evaluate_answers(options, text);
     case Task::kEncoder:
       throw UsageError(options.text.checkpoint + " has no head to evaluate: " +
-                       std::string(architecture_of(text.model->config().task)));
+                       std::string(architecture_of(text.model->config())));
   }
 }
 

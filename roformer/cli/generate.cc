@@ -64,8 +64,8 @@ void generate(const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kCausalLm) {
-    throw UsageError(options.text.checkpoint + " is not a causal LM: " +
-                     std::string(architecture_of(text.model->config().task)));
+    throw UsageError(options.text.checkpoint +
+                     " is not a causal LM: " + std::string(architecture_of(text.model->config())));
   }
   const Vocabulary& vocabulary = text.tokenizer->vocabulary();
   Encoding prompt =

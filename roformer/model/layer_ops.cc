@@ -42,6 +42,10 @@ class PlainOps final : public LayerOps {
     Heads heads{.q = split(linear(queries, weights[0], layer.query.bias)),
                 .k = split(linear(x, weights[1], layer.key.bias)),
                 .v = split(linear(x, weights[2], layer.value.bias))};
+    if (layer.query_norm != nullptr) {
+      heads.q = layer.query_norm->forward(heads.q);
+      heads.k = layer.key_norm->forward(heads.k);
+    }
     if (!layer.rotate) return heads;
     std::vector<at::Tensor> keys = {heads.k};
     if (layer.rotate_values) keys.push_back(heads.v);
@@ -228,9 +232,10 @@ const LayerOps& fused_ops() {
 
 bool supports_fused_ops(const Config& config) {
   return config.use_bias && config.norm_type == NormType::kLayer &&
-         config.hidden_act == Activation::kGelu && config.hidden_size % 8 == 0 &&
-         config.hidden_size <= transformer::kMaxNormWidth && config.intermediate_size % 8 == 0 &&
-         config.embedding_dim() % 8 == 0 && config.embedding_dim() <= transformer::kMaxNormWidth;
+         config.qk_norm == QkNorm::kNone && config.hidden_act == Activation::kGelu &&
+         config.hidden_size % 8 == 0 && config.hidden_size <= transformer::kMaxNormWidth &&
+         config.intermediate_size % 8 == 0 && config.embedding_dim() % 8 == 0 &&
+         config.embedding_dim() <= transformer::kMaxNormWidth;
 }
 
 }  // namespace rotary::roformer

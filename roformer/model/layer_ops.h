@@ -41,6 +41,9 @@ struct HeadProjections {
   const std::string& rope;
   bool rotate = false;
   bool rotate_values = false;
+  /// Of queries and keys, before the rotation; null for none. Plain operations only.
+  const HeadNormImpl* query_norm = nullptr;
+  const HeadNormImpl* key_norm = nullptr;
 };
 
 /// The linear maps of a layer.

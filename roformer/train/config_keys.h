@@ -35,7 +35,7 @@ struct Stage {
 
 struct ConfigKey {
   std::string_view name;
-  /// "N", "X", "WORD", "PATH", "PATH...", "on|off", "LxBxS,..."
+  /// "N", "X", "WORD", "PATH", "PATH...", "NAME...", "on|off", "LxBxS,..."
   std::string_view kind;
   std::string_view help;
 };
