@@ -23,8 +23,8 @@ endif()
 string(FIND "${commands}" "/transformer/" torch)
 if(torch EQUAL -1)
   string(APPEND elsewhere "|/pytorch/|/transformer/|/roformer/(model|checkpoint|train|tasks|cli)/"
-         "|/tests/roformer/(checkpoint|checkpoint_faults|folds|language|model|optimizer|precision|run_config|step|tasks"
-         "|train)_test[.]cc$")
+         "|/tests/roformer/(checkpoint|checkpoint_faults|folds|freeze|language|model|optimizer|precision|qk_norm"
+         "|run_config|step|tasks|train)_test[.]cc$")
 endif()
 string(FIND "${commands}" "ROTARY_TORCH_CUDA_KERNELS" torch_kernels)
 if(torch_kernels EQUAL -1)  # host code of kernels, for a PyTorch with CUDA

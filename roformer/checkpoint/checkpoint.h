@@ -9,7 +9,8 @@
 ///
 ///   folder/           config.json, model.safetensors
 ///   folder/           config.json, model.safetensors.index.json, model-00001-of-00003.safetensors
-///   name.safetensors  name.config.json beside it, or config.json
+///   folder/           config.json, pytorch_model.bin, or its index and shards; read only
+///   name.safetensors  name.config.json beside it, or config.json; also name.bin, .pt, .pth
 ///
 /// Files are not trusted: a bad one is an IoError of one line that begins with the path.
 #pragma once
@@ -39,7 +40,10 @@ struct CheckpointFiles {
 /// The files of a checkpoint. Throws IoError if one is missing.
 CheckpointFiles find_checkpoint(const std::filesystem::path& path);
 
-/// All tensors of a .safetensors file, or of the shards that an index names.
+/// Whether the name is that of a file of tensors: .safetensors, or one of torch.save().
+bool is_weights_file(const std::filesystem::path& path);
+
+/// All tensors of a file, or of the shards that an index names.
 TensorMap read_weights(const std::filesystem::path& weights);
 
 /// The tensors of a checkpoint that were not simply copied.
@@ -57,8 +61,9 @@ struct LoadReport {
 Model make_model_for(const TensorMap& tensors, const Config& config,
                      const std::filesystem::path& source);
 
-/// Copies tensors into parameters, of any type. Names may lack or have the prefix "roformer.", and
-/// norms may have TensorFlow's gamma and beta; position tables are ignored. Throws IoError that
+/// Copies tensors into parameters, of any type. Names may lack or have the prefix "roformer." or
+/// "bert.", and norms may have TensorFlow's gamma and beta (names.h); position tables that follow
+/// from the config are ignored. Throws IoError that
 /// names `source` for a shape that does not fit and for values that are not finite; the model is
 /// then partly loaded.
 LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source);

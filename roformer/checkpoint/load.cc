@@ -8,9 +8,8 @@
 #include <sstream>
 #include <utility>
 
-#include "io/json_file.h"
-#include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
+#include "roformer/checkpoint/names.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
 #include "support/quote.h"
@@ -19,71 +18,7 @@ namespace rotary::roformer {
 namespace {
 
 namespace fs = std::filesystem;
-using internal::Json;
 using internal::quote;
-
-constexpr std::string_view kBias = "cls.predictions.bias";
-constexpr std::string_view kDecoderBias = "cls.predictions.decoder.bias";
-constexpr std::string_view kDecoder = "cls.predictions.decoder.weight";
-constexpr std::string_view kWords = "roformer.embeddings.word_embeddings.weight";
-
-/// The files that an index names, each once.
-std::set<std::string> shards_of(const Json& map, const fs::path& index) {
-  std::set<std::string> files;
-  for (const auto& [name, file] : map.members()) {
-    if (!file.is_string()) fail_file(index, "weight_map must name a file for " + quote(name));
-    const std::string& text = file.as_string();
-    // A name, not a path: an index must not refer to files outside of its folder.
-    if (text.empty() || fs::path(text).filename() != text || text == "." || text == "..") {
-      fail_file(index, "weight_map must name files of this folder, got " + quote(text));
-    }
-    files.insert(text);
-  }
-  return files;
-}
-
-TensorMap read_shards(const fs::path& index) {
-  const Json json = internal::read_json_file(index);
-  const Json* map = json.find("weight_map");
-  if (map == nullptr || !map->is_object()) {
-    fail_file(index, "not an index: there is no object weight_map in it");
-  }
-  TensorMap tensors;
-  for (const std::string& name : shards_of(*map, index)) {
-    for (auto& [key, tensor] : read_tensors(index.parent_path() / name)) {
-      const Json* entry = map->find(key);
-      if (entry != nullptr && *entry == name) tensors.emplace(key, std::move(tensor));
-    }
-  }
-  for (const auto& [name, shard] : map->members()) {
-    if (!tensors.contains(name)) {
-      fail_file(index.parent_path() / shard.as_string(),
-                "the index promises tensor " + quote(name) + ", which is not in the file");
-    }
-  }
-  return tensors;
-}
-
-/// The names under which a checkpoint may have a parameter, the usual one first.
-std::vector<std::string> names_of(const std::string& name) {
-  std::vector<std::string> names = {name};
-  const auto swap_end = [&names](std::string text, std::string_view from, std::string_view to) {
-    if (text.ends_with(from)) {
-      names.push_back(text.replace(text.size() - from.size(), from.size(), to));
-    }
-  };
-  swap_end(name, "LayerNorm.weight", "LayerNorm.gamma");
-  swap_end(name, "LayerNorm.bias", "LayerNorm.beta");
-  for (std::size_t i = 0, known = names.size(); i < known; ++i) {
-    if (names[i].starts_with(kEncoderPrefix))
-      names.push_back(names[i].substr(kEncoderPrefix.size()));
-  }
-  if (name == kBias) names.emplace_back(kDecoderBias);
-  // Tied tensors may have either name.
-  if (name == kDecoder) names.emplace_back(kWords);
-  if (name == kWords) names.emplace_back(kDecoder);
-  return names;
-}
 
 /// Before memory is allocated for a model: a few bytes of a config must not cost more than the
 /// weights that belong to it.
@@ -106,10 +41,6 @@ void check_number_of_weights(const Config& c, const TensorMap& tensors, const fs
   fail_file(source, text.str());
 }
 
-bool is_position_table(std::string_view name) {
-  return name.ends_with("embed_positions.weight") || name.ends_with("embeddings.position_ids");
-}
-
 std::string shape_text(const at::Tensor& tensor) {
   std::ostringstream text;
   text << tensor.sizes();
@@ -119,8 +50,8 @@ std::string shape_text(const at::Tensor& tensor) {
 /// Whether the tensor is a second copy of a parameter.
 bool is_tied(const std::string& name, const at::Tensor& tensor, ModelImpl& model) {
   const auto parameters = model.named_parameters();
-  const at::Tensor* twin = name == kDecoder       ? parameters.find(std::string(kWords))
-                           : name == kDecoderBias ? parameters.find(std::string(kBias))
+  const at::Tensor* twin = name == kDecoder       ? parameters.find(std::string(kWordEmbeddings))
+                           : name == kDecoderBias ? parameters.find(std::string(kPredictionsBias))
                                                   : nullptr;
   return twin != nullptr && twin->sizes() == tensor.sizes() &&
          at::equal(twin->detach(), tensor.to(twin->options()));
@@ -128,46 +59,15 @@ bool is_tied(const std::string& name, const at::Tensor& tensor, ModelImpl& model
 
 }  // namespace
 
-CheckpointFiles find_checkpoint(const fs::path& path) {
-  const auto exists = [](const fs::path& file) {
-    std::error_code ignored;
-    return fs::is_regular_file(file, ignored);
-  };
-  if (path.extension() == ".safetensors") {
-    if (!exists(path)) fail_file(path, "no such file");
-    fs::path own = path;
-    own.replace_extension(".config.json");
-    if (exists(own)) return {.config = own, .weights = path};
-    const fs::path shared = path.parent_path() / "config.json";
-    if (!exists(shared))
-      fail_file(path, "neither " + own.filename().string() + " nor config.json beside it");
-    return {.config = shared, .weights = path};
-  }
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
-    fail_file(
-        path,
-        fs::exists(path, ignored)
-            ? "neither a folder with config.json and model.safetensors nor a .safetensors file"
-            : "no such folder or file");
-  }
-  if (!exists(path / "config.json")) fail_file(path, "there is no config.json in this folder");
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    if (exists(path / name)) return {.config = path / "config.json", .weights = path / name};
-  }
-  fail_file(path,
-            exists(path / "pytorch_model.bin")
-                ? "pytorch_model.bin is a pickle, which is not read: save it as safetensors first"
-                : "there is neither model.safetensors nor model.safetensors.index.json in it");
-}
-
-TensorMap read_weights(const fs::path& weights) {
-  return weights.extension() == ".json" ? read_shards(weights) : read_tensors(weights);
-}
-
 Model make_model_for(const TensorMap& tensors, const Config& config, const fs::path& source) {
   check_number_of_weights(config, tensors, source);
-  return make_model(config);
+  Config own = config;
+  // Published RoFormerV2 configs have no key for it: the weights tell.
+  if (own.norm_type == NormType::kRms) {
+    own.mlm_transform =
+        own.mlm_transform && tensors.contains("cls.predictions.transform.dense.weight");
+  }
+  return make_model(own);
 }
 
 LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::string& source) {
@@ -177,7 +77,7 @@ LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::s
   for (const auto& item : model.named_parameters()) {
     const TensorMap::const_iterator none = tensors.end();
     TensorMap::const_iterator found = none;
-    for (const std::string& name : names_of(item.key())) {
+    for (const std::string& name : file_names_of(item.key(), model.config())) {
       if (found == none) found = tensors.find(name);
     }
     if (found == none) {

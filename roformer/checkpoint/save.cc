@@ -14,6 +14,7 @@
 #include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/folder.h"
+#include "roformer/checkpoint/names.h"
 #include "roformer/model/rope_config.h"
 #include "rotary/error.h"
 #include "rotary/frequencies.h"
@@ -146,14 +147,11 @@ TensorMap weights_of(const ModelImpl& model) {
   TensorMap tensors;
   const at::ScalarType type = model.parameters().front().scalar_type();
   for (const auto& item : model.named_parameters()) {
-    std::string name = item.key();
-    // The bare model has no prefix, as in transformers.
-    if (config.task == Task::kEncoder) name = name.substr(kEncoderPrefix.size());
-    tensors.emplace(std::move(name), item.value().detach());
+    tensors.emplace(file_name_of(item.key(), config), item.value().detach());
   }
-  const auto bias = tensors.find("cls.predictions.bias");
+  const auto bias = tensors.find(std::string(kPredictionsBias));
   if (!config.tie_word_embeddings && bias != tensors.end()) {
-    tensors.emplace("cls.predictions.decoder.bias", bias->second);
+    tensors.emplace(kDecoderBias, bias->second);
   }
   if (config.position_encoding == "rope") {
     const std::string prefix(config.task == Task::kEncoder ? "" : kEncoderPrefix);

@@ -23,21 +23,20 @@
 namespace rotary::roformer {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes{
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes{
     {{"F32", at::kFloat},
      {"F16", at::kHalf},
      {"BF16", at::kBFloat16},
      {"F64", at::kDouble},
      {"I64", at::kLong},
      {"I32", at::kInt},
+     {"I16", at::kShort},
      {"I8", at::kChar},
      {"U8", at::kByte},
      {"BOOL", at::kBool}}};
 
 at::ScalarType type_of(const internal::SafetensorsEntry& entry, const std::string& source) {
-  for (const auto& [name, type] : kTypes) {
-    if (name == entry.dtype) return type;
-  }
+  if (const auto type = scalar_type_of(entry.dtype)) return *type;
   throw IoError(source, static_cast<std::int64_t>(entry.header_offset),
                 "tensor " + internal::quote(entry.name) + " has dtype " +
                     internal::quote(entry.dtype) + ", which is not supported");
@@ -82,6 +81,13 @@ std::string header_of(const std::vector<std::pair<std::string, at::Tensor>>& ten
 }
 
 }  // namespace
+
+std::optional<at::ScalarType> scalar_type_of(std::string_view dtype) noexcept {
+  for (const auto& [name, type] : kTypes) {
+    if (name == dtype) return type;
+  }
+  return std::nullopt;
+}
 
 TensorMap read_tensors(const std::filesystem::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);

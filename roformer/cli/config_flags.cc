@@ -37,8 +37,8 @@ void ConfigFlags::add_to(CLI::App& verb, std::span<const BoundKey> keys,
     auto* flag = verb.add_option(flag_of(info.name) + (bare ? "," + upper(info.name) : ""),
                                  typed_[std::string(info.name)], std::string(info.help));
     // CLI11 itself shows that there may be several.
-    const bool several = info.kind.ends_with("PATH...");
-    flag->type_name(several ? "PATH" : std::string(info.kind));
+    const bool several = info.kind == "PATH..." || info.kind == "NAME...";
+    flag->type_name(std::string(info.kind.substr(0, several ? 4 : std::string_view::npos)));
     if (several) continue;
     if (info.name != "stages") flag->default_str(to_text(key));
     flag->expected(1)->allow_extra_args(false);

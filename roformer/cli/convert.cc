@@ -28,7 +28,8 @@ struct ConvertOptions {
 constexpr const char* kConvertFooter =
     R"(SOURCE is a BERT from Hugging Face, or a RoFormer whose position_encoding is learned or
 sinusoidal. Every weight is copied except the position table; the model then needs fine-tuning with
-a small learning rate. A model with RoPE is copied as it is. TARGET is a new folder, which
+a small learning rate. A model with RoPE is copied as it is: from a pytorch_model.bin, say, whose
+code is never run, to model.safetensors. TARGET is a new folder, which
 transformers can load, or a .safetensors file, whose config is written beside it. vocab.txt is
 copied, too.
 
@@ -57,7 +58,7 @@ void convert(const ConvertOptions& options) {
           ? 1
           : 0;
   std::string text = fmt::format("{}, {}\ncopied  {} tensors, {} of them under a new name\n",
-                                 options.target, architecture_of(result.config.task),
+                                 options.target, architecture_of(result.config),
                                  result.tensors.size() - made, result.renamed.size());
   for (const auto& [name, reason] : result.dropped) {
     text += fmt::format("dropped {}  ({})\n", explain::printable(name), reason);

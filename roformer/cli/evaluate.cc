@@ -167,7 +167,7 @@ void evaluate(const EvaluateOptions& options) {
       return evaluate_answers(options, text);
     case Task::kEncoder:
       throw UsageError(options.text.checkpoint + " has no head to evaluate: " +
-                       std::string(architecture_of(text.model->config().task)));
+                       std::string(architecture_of(text.model->config())));
   }
 }
 

@@ -173,7 +173,7 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
   const std::vector<std::int64_t> lengths = lengths_of(options);
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const auto texts = read_texts(options, text.tokenizer, longest);
-  Json json = {{"architecture", architecture_of(text.model->config().task)},
+  Json json = {{"architecture", architecture_of(text.model->config())},
                {"texts", texts.size()},
                {"tokens_of_a_text", texts.front().size()},
                {"lengths", Json::array()}};
@@ -197,7 +197,7 @@ void evaluate_language(const EvaluateOptions& options, const TextModel& text) {
 void compare_ropes(const EvaluateOptions& options, TextModel first) {
   const std::vector<std::int64_t> lengths = lengths_of(options);
   const auto texts = read_texts(options, first.tokenizer, *std::ranges::max_element(lengths));
-  Json json = {{"architecture", architecture_of(first.model->config().task)},
+  Json json = {{"architecture", architecture_of(first.model->config())},
                {"texts", texts.size()},
                {"tokens_of_a_text", texts.front().size()},
                {"ropes", Json::array()}};

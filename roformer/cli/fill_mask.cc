@@ -92,8 +92,8 @@ void fill_mask(const FillMaskOptions& options) {
   const at::NoGradGuard no_grad;
   const TextModel text = open_text_model(options.text);
   if (text.model->config().task != Task::kMaskedLm) {
-    throw UsageError(options.text.checkpoint + " is not a masked LM: " +
-                     std::string(architecture_of(text.model->config().task)));
+    throw UsageError(options.text.checkpoint +
+                     " is not a masked LM: " + std::string(architecture_of(text.model->config())));
   }
   for (const std::string& sentence : options.texts) {
     const auto masks = guess(text, sentence, options);

@@ -74,8 +74,8 @@ void generate(const GenerateOptions& options) {
     config.rope_context = static_cast<std::int64_t>(prompt.ids.size()) + options.tokens;
   });
   if (text.model->config().task != Task::kCausalLm) {
-    throw UsageError(options.text.checkpoint + " is not a causal LM: " +
-                     std::string(architecture_of(text.model->config().task)));
+    throw UsageError(options.text.checkpoint +
+                     " is not a causal LM: " + std::string(architecture_of(text.model->config())));
   }
   const Vocabulary& vocabulary = text.tokenizer->vocabulary();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);

@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <utility>
 
 #include "json/json.h"
+#include "roformer/checkpoint/names.h"
 #include "rotary/error.h"
 #include "rotary/io.h"
 
@@ -171,17 +173,23 @@ std::vector<Difference> compare(ModelImpl& model, const Reference& reference,
   }
   if (reference.gradient_norms.empty()) return all;
   out.loss.backward();
-  const auto parameters = model.named_parameters();
+  // By the names of files, which for a BERT are others than those of parameters.
+  std::map<std::string, at::Tensor> parameters;
+  for (const auto& item : model.named_parameters()) {
+    parameters.emplace(file_name_of(item.key(), model.config()), item.value());
+  }
   double largest = 0.0;
   for (const auto& [name, norm] : reference.gradient_norms) largest = std::max(largest, norm);
   // Gradients that are 0 in exact arithmetic, such as that of the key bias, are rounding errors in
   // both.
   const double rounding = largest * std::numeric_limits<float>::epsilon();
   for (const auto& [name, theirs] : reference.gradient_norms) {
-    const at::Tensor* parameter = parameters.find(name);
-    if (parameter == nullptr)
+    const auto found = parameters.find(name);
+    if (found == parameters.end()) {
       fail(source, "grad_norms names " + name + ", which the model does not have");
-    const double ours = parameter->grad().defined() ? parameter->grad().norm().item<double>() : 0.0;
+    }
+    const at::Tensor gradient = found->second.grad();
+    const double ours = gradient.defined() ? gradient.norm().item<double>() : 0.0;
     const double apart = std::abs(ours - theirs);
     all.push_back({.what = name,
                    .ours = ours,

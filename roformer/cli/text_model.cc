@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 std::string find_file(const TextOptions& options, const std::string& named, const char* name) {
   if (!named.empty()) return named;
   const fs::path checkpoint(options.checkpoint);
-  const fs::path folder =
-      checkpoint.extension() == ".safetensors" ? checkpoint.parent_path() : checkpoint;
+  const fs::path folder = fs::is_directory(checkpoint) ? checkpoint : checkpoint.parent_path();
   return fs::exists(folder / name) ? (folder / name).string() : std::string();
 }
 

@@ -70,6 +70,8 @@ FinetuneOptions finetune_options(const TuneConfig& config) {
                                                        : ScheduleShape::kLinear;
   train.adamw.weight_decay = config.weight_decay;
   train.clip_norm = config.clip_norm;
+  train.freeze = config.freeze;
+  train.thaw_at = config.thaw_at;
   train.accumulate = config.accumulate;
   train.compute_type = type_of_run(config);
   train.checkpointing = config.checkpointing;

@@ -34,6 +34,16 @@ constexpr Names<Task, 7> kTasks{
      {"RoFormerForQuestionAnswering", Task::kQuestionAnswering},
      {"RoFormerForPairMatching", Task::kPairMatching}}};
 
+constexpr Names<Task, 8> kBertTasks{
+    {{"BertModel", Task::kEncoder},
+     {"BertForMaskedLM", Task::kMaskedLm},
+     {"BertForPreTraining", Task::kMaskedLm},
+     {"BertLMHeadModel", Task::kCausalLm},
+     {"BertForSequenceClassification", Task::kSequenceClassification},
+     {"BertForTokenClassification", Task::kTokenClassification},
+     {"BertForQuestionAnswering", Task::kQuestionAnswering},
+     {"BertForPairMatching", Task::kPairMatching}}};
+
 constexpr Names<Activation, 6> kActivations{{{"gelu", Activation::kGelu},
                                              {"gelu_new", Activation::kGeluTanh},
                                              {"gelu_pytorch_tanh", Activation::kGeluTanh},
@@ -44,6 +54,8 @@ constexpr Names<NormType, 2> kNorms{
     {{"layer_norm", NormType::kLayer}, {"rms_norm", NormType::kRms}}};
 constexpr Names<AttentionKind, 2> kKinds{
     {{"softmax", AttentionKind::kSoftmax}, {"linear", AttentionKind::kLinear}}};
+constexpr Names<QkNorm, 3> kQkNorms{
+    {{"none", QkNorm::kNone}, {"layer", QkNorm::kLayer}, {"rms", QkNorm::kRms}}};
 constexpr Names<Pooling, 2> kPoolings{{{"cls", Pooling::kCls}, {"mean", Pooling::kMean}}};
 
 template <typename T, std::size_t kCount>
@@ -141,14 +153,15 @@ class Reader {
   std::string source_;
 };
 
-void read_task(Reader& reader, Config& config) {
+template <std::size_t kCount>
+void read_task(Reader& reader, Config& config, const Names<Task, kCount>& tasks) {
   const Json names = reader.take("architectures");
   if (names.is_null()) return;
   if (!names.is_array() || names.empty() || !names.elements()[0].is_string()) {
     reader.refuse("architectures", "a list of one name", names);
   }
   std::string known;
-  for (const auto& [name, task] : kTasks) {
+  for (const auto& [name, task] : tasks) {
     if (names.elements()[0] == name) {
       config.task = task;
       return;
@@ -156,6 +169,18 @@ void read_task(Reader& reader, Config& config) {
     known.append(known.empty() ? "" : ", ").append(name);
   }
   reader.refuse("architectures", "one of " + known, names.elements()[0]);
+}
+
+/// Defaults of Hugging Face's BertConfig where they are others than RoFormer's.
+void read_bert(Reader& reader, Config& config) {
+  std::string encoding = "absolute";
+  reader.read("position_embedding_type", encoding);
+  if (encoding != "absolute") reader.refuse("position_embedding_type", "\"absolute\"", encoding);
+  config.family = Family::kBert;
+  config.vocab_size = 30522;
+  config.max_position_embeddings = 512;
+  config.position_encoding = "learned";
+  read_task(reader, config, kBertTasks);
 }
 
 /// id2label stays in the rest: its texts are the user's.
@@ -226,6 +251,24 @@ void check_sizes(const Config& c) {
   }
 }
 
+/// What transformers' BERT has no key for.
+void check_bert(const Config& c) {
+  if (c.position_encoding != "learned") {
+    fail("position_encoding", "\"learned\" for model_type \"bert\"", quote(c.position_encoding));
+  }
+  if (c.embedding_dim() != c.hidden_size) {
+    fail("embedding_size", "hidden_size for model_type \"bert\"", c.embedding_size);
+  }
+  if (c.rotary_value) fail("rotary_value", "false for model_type \"bert\"", "true");
+  if (!c.use_bias || c.norm_type != NormType::kLayer || !c.mlm_transform || c.dropout_before_norm ||
+      c.qk_norm != QkNorm::kNone || c.attention_type != AttentionKind::kSoftmax) {
+    fail("model_type",
+         "\"roformer\" for use_bias, norm_type, mlm_transform, "
+         "dropout_before_norm, qk_norm and attention_type other than their defaults",
+         "\"bert\"");
+  }
+}
+
 }  // namespace
 
 std::string_view architecture_of(Task task) noexcept {
@@ -235,8 +278,14 @@ std::string_view architecture_of(Task task) noexcept {
   return "";
 }
 
+std::string_view architecture_of(const Config& config) noexcept {
+  return config.family == Family::kBert ? name_of(kBertTasks, config.task)
+                                        : architecture_of(config.task);
+}
+
 void check_config(const Config& c) {
   check_sizes(c);
+  if (c.family == Family::kBert) check_bert(c);
   for (const auto& [name, value] :
        {std::pair("hidden_dropout_prob", c.hidden_dropout_prob),
         std::pair("attention_probs_dropout_prob", c.attention_probs_dropout_prob)}) {
@@ -265,15 +314,19 @@ Config config_from_json(Json object, const std::string& source) {
   Reader reader(std::move(object), source);
   std::string type = "roformer";
   reader.read("model_type", type);
-  if (type != "roformer") {
-    reader.refuse("model_type", "\"roformer\" (`roformer convert` makes one of a BERT)", type);
+  if (type != "roformer" && type != "bert") {
+    reader.refuse("model_type", "\"roformer\" or \"bert\"", type);
   }
   bool cross_attention = false;
   reader.read("add_cross_attention", cross_attention);
   if (cross_attention) reader.refuse("add_cross_attention", "false", true);
 
   Config c;
-  read_task(reader, c);
+  if (type == "bert") {
+    read_bert(reader, c);
+  } else {
+    read_task(reader, c, kTasks);
+  }
   read_labels(reader, c);
   reader.read("vocab_size", c.vocab_size);
   reader.read("embedding_size", c.embedding_size);
@@ -304,6 +357,7 @@ Config config_from_json(Json object, const std::string& source) {
   reader.read("no_rope_layers", c.no_rope_layers);
   reader.read("layer_rope_theta", c.layer_rope_theta);
   reader.read("rope_context", c.rope_context);
+  reader.read("qk_norm", c.qk_norm, kQkNorms);
   reader.read("attention_type", c.attention_type, kKinds);
   reader.read("pair_pooling", c.pair_pooling, kPoolings);
   c.other = reader.rest().dump();
@@ -325,11 +379,12 @@ Config read_config(const std::filesystem::path& path) {
 
 std::string to_json(const Config& c) {
   Json json = internal::parse_json(c.other, "config");
-  json["model_type"] = "roformer";
-  json["architectures"] = Json(Json::Array{architecture_of(c.task)});
+  const bool is_bert = c.family == Family::kBert;
+  json["model_type"] = is_bert ? "bert" : "roformer";
+  json["architectures"] = Json(Json::Array{architecture_of(c)});
   json["add_cross_attention"] = false;
   json["vocab_size"] = c.vocab_size;
-  json["embedding_size"] = c.embedding_dim();
+  if (!is_bert) json["embedding_size"] = c.embedding_dim();
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_hidden_layers;
   json["num_attention_heads"] = c.num_attention_heads;
@@ -342,7 +397,7 @@ std::string to_json(const Config& c) {
   json["initializer_range"] = c.initializer_range;
   json["layer_norm_eps"] = c.layer_norm_eps;
   json["pad_token_id"] = c.pad_token_id;
-  json["rotary_value"] = c.rotary_value;
+  if (!is_bert) json["rotary_value"] = c.rotary_value;
   json["is_decoder"] = c.causal();
   json["tie_word_embeddings"] = c.tie_word_embeddings;
   const Json* labels = json.find("id2label");
@@ -364,7 +419,7 @@ std::string to_json(const Config& c) {
   if (c.norm_type != plain.norm_type) json["norm_type"] = name_of(kNorms, c.norm_type);
   if (!c.mlm_transform) json["mlm_transform"] = false;
   if (c.dropout_before_norm) json["dropout_before_norm"] = true;
-  if (c.position_encoding != plain.position_encoding) {
+  if (!is_bert && c.position_encoding != plain.position_encoding) {
     json["position_encoding"] = c.position_encoding;
   }
   if (c.rope_theta != plain.rope_theta) json["rope_theta"] = c.rope_theta;
@@ -377,6 +432,7 @@ std::string to_json(const Config& c) {
   if (!c.no_rope_layers.empty()) json["no_rope_layers"] = c.no_rope_layers;
   if (!c.layer_rope_theta.empty()) json["layer_rope_theta"] = c.layer_rope_theta;
   if (c.rope_context != 0) json["rope_context"] = c.rope_context;
+  if (c.qk_norm != plain.qk_norm) json["qk_norm"] = name_of(kQkNorms, c.qk_norm);
   if (c.attention_type != plain.attention_type) {
     json["attention_type"] = name_of(kKinds, c.attention_type);
   }

@@ -34,15 +34,22 @@ enum class Task : std::uint8_t {
   kPairMatching,            // RoFormerForPairMatching: pooled, one layer (ours)
 };
 
+/// `model_type` in the file. kBert: BERT with its learned position table, as Hugging Face has it:
+/// the same layers under other names, and a classification head of its own.
+enum class Family : std::uint8_t { kRoFormer, kBert };
+
 enum class Activation : std::uint8_t { kGelu, kGeluTanh, kRelu, kSilu };
 /// kRms: x / sqrt(mean(x^2) + eps), without gain (RoFormerV2).
 enum class NormType : std::uint8_t { kLayer, kRms };
+/// Norm of each head of the queries and keys, with a gain, before the rotation.
+enum class QkNorm : std::uint8_t { kNone, kLayer, kRms };
 enum class AttentionKind : std::uint8_t { kSoftmax, kLinear };
 /// The vector of a sequence for kPairMatching: its first token, or the mean over all but padding.
 enum class Pooling : std::uint8_t { kCls, kMean };
 
 /// The defaults are junnyu/roformer_chinese_base.
 struct Config {
+  Family family = Family::kRoFormer;
   Task task = Task::kEncoder;
   std::int64_t vocab_size = 50000;
   /// 0: hidden_size. If different, a linear projection follows the embeddings.
@@ -90,6 +97,7 @@ struct Config {
   std::vector<double> layer_rope_theta{};
   /// Context in use of recipes that depend on it, for all texts; 0: the length of each text.
   std::int64_t rope_context = 0;
+  QkNorm qk_norm = QkNorm::kNone;
   AttentionKind attention_type = AttentionKind::kSoftmax;
   Pooling pair_pooling = Pooling::kMean;
 
@@ -105,6 +113,8 @@ struct Config {
 
 /// "RoFormerForMaskedLM"
 std::string_view architecture_of(Task task) noexcept;
+/// The same for the config's family: "BertForMaskedLM".
+std::string_view architecture_of(const Config& config) noexcept;
 
 /// Throws IoError that names `source`, the key, the rule and the value.
 Config parse_config(std::string_view json, const std::string& source);

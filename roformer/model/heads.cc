@@ -189,9 +189,12 @@ class SequenceClassificationImpl final : public ModelImpl {
   Output forward(const Inputs& in) override {
     const at::Tensor hidden = roformer().forward(in);
     const double p = config().hidden_dropout_prob;
-    at::Tensor x = at::dropout(hidden.select(1, 0), p, is_training());
-    x = at::dropout(activate(linear_in_parameter_type(x, *dense_), config().hidden_act), p,
-                    is_training());
+    // BERT's first layer is its pooler: tanh, and no dropout before it.
+    const bool is_bert = config().family == Family::kBert;
+    at::Tensor x = hidden.select(1, 0);
+    if (!is_bert) x = at::dropout(x, p, is_training());
+    x = linear_in_parameter_type(x, *dense_);
+    x = at::dropout(is_bert ? at::tanh(x) : activate(x, config().hidden_act), p, is_training());
     Output out{.logits = out_->forward(x), .hidden = hidden};
     if (in.labels) out.loss = classification_loss(out.logits, *in.labels);
     return out;

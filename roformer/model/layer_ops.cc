@@ -60,6 +60,10 @@ class PlainOps final : public LayerOps {
     Heads heads{.q = split(linear(queries, weights[0], layer.query.bias)),
                 .k = split(linear(x, weights[1], layer.key.bias)),
                 .v = split(linear(x, weights[2], layer.value.bias))};
+    if (layer.query_norm != nullptr) {
+      heads.q = layer.query_norm->forward(heads.q);
+      heads.k = layer.key_norm->forward(heads.k);
+    }
     rotate_heads(layer, encoding, context, heads);
     return heads;
   }
@@ -244,9 +248,10 @@ const LayerOps& fused_ops() {
 
 bool supports_fused_ops(const Config& config) {
   return config.use_bias && config.norm_type == NormType::kLayer &&
-         config.hidden_act == Activation::kGelu && config.hidden_size % 8 == 0 &&
-         config.hidden_size <= transformer::kMaxNormWidth && config.intermediate_size % 8 == 0 &&
-         config.embedding_dim() % 8 == 0 && config.embedding_dim() <= transformer::kMaxNormWidth;
+         config.qk_norm == QkNorm::kNone && config.hidden_act == Activation::kGelu &&
+         config.hidden_size % 8 == 0 && config.hidden_size <= transformer::kMaxNormWidth &&
+         config.intermediate_size % 8 == 0 && config.embedding_dim() % 8 == 0 &&
+         config.embedding_dim() <= transformer::kMaxNormWidth;
 }
 
 }  // namespace rotary::roformer

@@ -41,6 +41,9 @@ struct HeadProjections {
   /// Index into ForwardContext::ropes; none where heads are not rotated.
   std::optional<std::size_t> rope{};
   bool rotate_values = false;
+  /// Of queries and keys, before the rotation; null for none. Plain operations only.
+  const HeadNormImpl* query_norm = nullptr;
+  const HeadNormImpl* key_norm = nullptr;
 };
 
 /// The linear maps of a layer.

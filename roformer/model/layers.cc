@@ -83,6 +83,14 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::si
   query_ = register_module("query", make_dense(size, size, config));
   key_ = register_module("key", make_dense(size, size, config));
   value_ = register_module("value", make_dense(size, size, config));
+  if (config.qk_norm != QkNorm::kNone) {
+    const auto add_norm = [&](const char* name) {
+      return register_module(name, std::make_shared<HeadNormImpl>(config.qk_norm, config.head_dim(),
+                                                                  config.layer_norm_eps));
+    };
+    query_norm_ = add_norm("query_norm");
+    key_norm_ = add_norm("key_norm");
+  }
 }
 
 HeadProjections SelfAttentionImpl::projections() const {
@@ -92,7 +100,9 @@ HeadProjections SelfAttentionImpl::projections() const {
           .num_heads = num_heads_,
           // Linear attention rotates by itself, after its feature map.
           .rope = kind_ == AttentionKind::kSoftmax ? rope_ : std::nullopt,
-          .rotate_values = rotate_values_};
+          .rotate_values = rotate_values_,
+          .query_norm = query_norm_.get(),
+          .key_norm = key_norm_.get()};
 }
 
 at::Tensor SelfAttentionImpl::softmax(const Heads& heads, const ForwardContext& context,

@@ -45,7 +45,7 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   std::shared_ptr<NormImpl> norm_;
 };
 
-/// "self": "query", "key", "value".
+/// "self": "query", "key", "value", and "query_norm", "key_norm" where the config has qk_norm.
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
   /// `rope`: index of the layer's rope; none without rotation.
@@ -69,6 +69,8 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   Dense query_;
   Dense key_;
   Dense value_;
+  std::shared_ptr<HeadNormImpl> query_norm_;
+  std::shared_ptr<HeadNormImpl> key_norm_;
 };
 
 /// "dense" and "LayerNorm" over the sum with a residual connection.

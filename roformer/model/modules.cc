@@ -59,4 +59,20 @@ at::Tensor NormImpl::forward(const at::Tensor& x) const {
   return y.to(x.scalar_type());
 }
 
+HeadNormImpl::HeadNormImpl(QkNorm type, std::int64_t head_dim, double eps)
+    : ::torch::nn::Module("HeadNorm"), eps_(eps) {
+  weight_ = register_parameter("weight", at::ones({head_dim}));
+  if (type == QkNorm::kLayer) bias_ = register_parameter("bias", at::zeros({head_dim}));
+}
+
+at::Tensor HeadNormImpl::forward(const at::Tensor& x) const {
+  const at::ScalarType type = at::promote_types(x.scalar_type(), at::kFloat);
+  const at::Tensor wide = x.to(type);
+  const at::Tensor weight = weight_.to(type);
+  const at::Tensor y = bias_.defined()
+                           ? at::layer_norm(wide, weight.sizes(), weight, bias_.to(type), eps_)
+                           : at::rms_norm(wide, weight.sizes(), weight, eps_);
+  return y.to(x.scalar_type());
+}
+
 }  // namespace rotary::roformer

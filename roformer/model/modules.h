@@ -63,4 +63,18 @@ class NormImpl : public ::torch::nn::Module {
   at::Tensor bias_;
 };
 
+/// Norm over each head, with a gain (and for layer norm a bias) that all heads share; computed in
+/// float32 at least.
+class HeadNormImpl : public ::torch::nn::Module {
+ public:
+  HeadNormImpl(QkNorm type, std::int64_t head_dim, double eps);
+  /// [.., head_dim]
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  double eps_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
 }  // namespace rotary::roformer

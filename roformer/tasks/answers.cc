@@ -93,7 +93,7 @@ at::Tensor answers_of(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                       std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options) {
   if (!has_classes(model.config())) {
     throw std::invalid_argument("[answers_of] the model must be a classifier, got " +
-                                std::string(architecture_of(model.config().task)));
+                                std::string(architecture_of(model.config())));
   }
   return ask_all(std::move(set), std::move(tokenizer), options, [&model](const Batch& batch) {
     return model.forward(question_of(batch, model)).logits;

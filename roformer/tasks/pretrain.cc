@@ -87,6 +87,16 @@ Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary, T
   return config;
 }
 
+/// A learned position table has an end.
+void check_lengths(const Config& config, const std::vector<Stage>& stages) {
+  if (config.position_encoding.find("learned") == std::string::npos) return;
+  for (const Stage& stage : stages) {
+    if (stage.length <= config.max_position_embeddings) continue;
+    internal::reject("stages must be of lengths up to the model's max_position_embeddings, ",
+                     config.max_position_embeddings, ", got ", stage.length);
+  }
+}
+
 Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::Device device) {
   const Task task = run.objective == "causal" ? Task::kCausalLm : Task::kMaskedLm;
   at::manual_seed(run.seed);
@@ -97,6 +107,7 @@ Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::
   Model model;
   if (!run.init.empty()) {
     model = load_model(run.init, change).model;
+    check_lengths(model->config(), run.stages);
   } else {
     Config config = config_of_new_model(run, vocabulary, task);
     change(config);
@@ -138,6 +149,8 @@ TrainOptions train_options_of(const RunConfig& run, const fs::path& folder, at::
                    .epsilon = run.epsilon,
                    .weight_decay = run.weight_decay};
   options.clip_norm = run.clip_norm;
+  options.freeze = run.freeze;
+  options.thaw_at = run.thaw_at;
   const bool half = run.precision == "bfloat16" || (run.precision == "auto" && !device.is_cpu());
   options.compute_type = half ? at::kBFloat16 : at::kFloat;
   options.checkpointing = run.checkpointing;
@@ -241,7 +254,7 @@ void PretrainRun::describe() const {
   std::int64_t parameters = 0;
   for (const at::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
   const Config& config = model_->config();
-  say(internal::concat(architecture_of(config.task), ": ", config.num_hidden_layers, " layers of ",
+  say(internal::concat(architecture_of(config), ": ", config.num_hidden_layers, " layers of ",
                        config.hidden_size, ", ", parameters, " parameters, ", config.vocab_size,
                        " tokens in the vocabulary"));
   say(internal::concat("corpus: ", corpus_->num_documents(), " documents, ", corpus_->num_tokens(),

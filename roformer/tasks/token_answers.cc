@@ -26,7 +26,7 @@ void check_task(const ModelImpl& model, Task task, const char* function) {
   if (model.config().task == task) return;
   throw std::invalid_argument(std::string("[") + function + "] the model must be a " +
                               std::string(architecture_of(task)) + ", got " +
-                              std::string(architecture_of(model.config().task)));
+                              std::string(architecture_of(model.config())));
 }
 
 /// Calls visit(example, row of the encoding, logits [tokens, ...]) for each; returns the mean loss.

@@ -58,6 +58,9 @@ struct TuneConfig {
   double warmup = 0.1;
   double weight_decay = 0.01;
   double clip_norm = 1.0;
+  /// Layers and parameters that are not trained before step `thaw_at` (0: never); see freeze.h.
+  std::vector<std::string> freeze;
+  std::int64_t thaw_at = 0;
   /// -1: the model's own.
   double dropout = -1.0;
   std::uint64_t seed = 0;

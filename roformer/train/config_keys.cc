@@ -67,7 +67,10 @@ void take(const Key& key, const Json& json, std::string& out) {
 void take(const Key& key, const Json& json, Strings& out) {
   out.clear();
   for (const Json& item : json.is_array() ? json.elements() : Json::Array{json}) {
-    if (!item.is_string()) refuse(key, "a path or a list of paths", json);
+    if (!item.is_string()) {
+      const bool paths = key.info.kind == "PATH...";
+      refuse(key, paths ? "a path or a list of paths" : "a name or a list of names", json);
+    }
     out.push_back(item.as_string());
   }
 }

@@ -4,8 +4,10 @@
 #include "roformer/train/optimizer.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rotary/transformer/optimizer.h"
 
@@ -19,13 +21,41 @@ AdamW::AdamW(const ParameterStore& store, const AdamWOptions& options, std::int6
       end_(end),
       first_(at::zeros({end - begin}, store.values().options())),
       second_(at::zeros_like(first_)),
-      steps_(at::zeros({1}, first_.options())) {}
+      steps_(at::zeros({1}, first_.options())),
+      late_steps_(at::zeros_like(steps_)) {}
+
+void AdamW::split(FlatRanges always, FlatRanges late) {
+  always_ = std::move(always);
+  late_ = std::move(late);
+}
+
+void AdamW::restore_late_steps(std::int64_t before) {
+  late_steps_.copy_((steps_ - static_cast<double>(before)).clamp_min(0.0));
+}
 
 void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
-  const std::int64_t size = end_ - begin_;
-  const auto range = [&](const at::Tensor& flat) { return flat.narrow(0, begin_, size); };
-  transformer::AdamWState state{
-      .values = range(store_.values()), .first = first_, .second = second_, .steps = steps_};
+  if (late_.empty()) return update(begin_, end_, steps_, learning_rate, divisor, skip);
+  // Every range begins with the same number of steps; adamw_() counts one.
+  for (const auto& [begin, end] : always_) {
+    update(begin, end, steps_.clone(), learning_rate, divisor, skip);
+  }
+  steps_.add_(1 - skip);
+  if (frozen_) return;
+  for (const auto& [begin, end] : late_) {
+    update(begin, end, late_steps_.clone(), learning_rate, divisor, skip);
+  }
+  late_steps_.add_(1 - skip);
+}
+
+void AdamW::update(std::int64_t begin, std::int64_t end, const at::Tensor& steps,
+                   double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
+  const std::int64_t size = end - begin;
+  const auto range = [&](const at::Tensor& flat) { return flat.narrow(0, begin, size); };
+  const auto own = [&](const at::Tensor& shard) { return shard.narrow(0, begin - begin_, size); };
+  transformer::AdamWState state{.values = range(store_.values()),
+                                .first = own(first_),
+                                .second = own(second_),
+                                .steps = steps};
   if (store_.low_precision()) state.narrow = range(*store_.low_precision());
   transformer::adamw_(
       state, range(store_.gradients()), divisor, skip,
@@ -34,7 +64,7 @@ void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tens
        .beta2 = options_.beta2,
        .epsilon = options_.epsilon,
        .weight_decay = options_.weight_decay,
-       .num_decaying = std::clamp(store_.num_decaying() - begin_, std::int64_t{0}, size)});
+       .num_decaying = std::clamp(store_.num_decaying() - begin, std::int64_t{0}, size)});
 }
 
 }  // namespace rotary::roformer

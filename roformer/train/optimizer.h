@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "roformer/model/parameter_store.h"
+#include "roformer/train/freeze.h"
 
 namespace rotary::roformer {
 
@@ -26,6 +27,13 @@ class AdamW {
   AdamW(const ParameterStore& store, const AdamWOptions& options, std::int64_t begin,
         std::int64_t end);
 
+  /// Parts of the elements: those in `late` are not updated before freeze(false), and count their
+  /// steps from then on. Both are ranges within [begin, end) that do not overlap.
+  void split(FlatRanges always, FlatRanges late);
+  void freeze(bool on) noexcept { frozen_ = on; }
+  /// After steps() was restored: that many of them were without the elements in `late`.
+  void restore_late_steps(std::int64_t before);
+
   /// Uses gradients / divisor; does nothing where `skip` is 1. Both are [1], float32, on the device
   /// of the parameters.
   void step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip);
@@ -39,6 +47,9 @@ class AdamW {
   const at::Tensor& steps() const noexcept { return steps_; }
 
  private:
+  void update(std::int64_t begin, std::int64_t end, const at::Tensor& steps, double learning_rate,
+              const at::Tensor& divisor, const at::Tensor& skip);
+
   const ParameterStore& store_;
   AdamWOptions options_;
   std::int64_t begin_;
@@ -46,6 +57,10 @@ class AdamW {
   at::Tensor first_;
   at::Tensor second_;
   at::Tensor steps_;
+  FlatRanges always_;
+  FlatRanges late_;
+  at::Tensor late_steps_;
+  bool frozen_ = false;
 };
 
 }  // namespace rotary::roformer

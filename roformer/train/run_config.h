@@ -64,6 +64,9 @@ struct RunConfig {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double clip_norm = 1.0;
+  /// Layers and parameters that are not trained before step `thaw_at` (0: never); see freeze.h.
+  std::vector<std::string> freeze;
+  std::int64_t thaw_at = 0;
   std::uint64_t seed = 0;
 
   // ---- The machine ------------------------------------------------------------------------------

@@ -113,11 +113,34 @@ TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ran
   if (options.compute_type != at::kFloat) store_->add_low_precision(options.compute_type);
   // Autograd did not see the broadcast.
   store_->mark_written();
+  if (options.freeze.empty()) return;
+  freezable_ = frozen_segments(*store_, options.freeze);
+  thaw_at_ = options.thaw_at;
+  const auto ranges = [this](bool frozen) {
+    return ranges_of(*store_, freezable_, frozen, optimizer_.begin(), optimizer_.end());
+  };
+  optimizer_.split(ranges(false), ranges(true));
+  set_frozen(true);
 }
 
 TrainStep::~TrainStep() {
+  if (frozen_) set_frozen(false);
   // A later TrainStep of the same model has replaced the store by its own, which must stay.
   if (model_.roformer().store() == store_) model_.drop_store();
+}
+
+void TrainStep::set_frozen(bool on) {
+  frozen_ = on;
+  optimizer_.freeze(on);
+  for (std::size_t i = 0; i < freezable_.size(); ++i) {
+    if (freezable_[i]) store_->segments()[i].parameter.set_requires_grad(!on);
+  }
+}
+
+void TrainStep::begin_step(std::int64_t step) {
+  if (freezable_.empty()) return;
+  const bool frozen = thaw_at_ == 0 || step < thaw_at_;
+  if (frozen != frozen_) set_frozen(frozen);
 }
 
 void TrainStep::add_batch(const Inputs& inputs, std::int64_t num_labels) {
@@ -143,6 +166,10 @@ void TrainStep::update(std::int64_t step, double learning_rate, bool stop_reques
   // Zeroes the gradients of parameters that had none in this step, and lets the next step overwrite
   // all of them.
   store_->finish_gradients();
+  // Operations over several parameters compute the gradients of all of them.
+  for (std::size_t i = 0; frozen_ && i < freezable_.size(); ++i) {
+    if (freezable_[i]) store_->segments()[i].gradient.zero_();
+  }
   reduce();
   norms_ = segment_norms_.of(store_->gradients());
   transformer::clip_and_check({.sums = step_sums_,

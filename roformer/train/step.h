@@ -70,6 +70,8 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
+  /// Before the batches of a step: freezes and thaws what the options say.
+  void begin_step(std::int64_t step);
   /// Forward and backward pass. `num_labels`: how many the loss is the mean of; 0: no effect.
   void add_batch(const Inputs& inputs, std::int64_t num_labels);
   /// Ends the step: reduces gradients over ranks, clips and updates. `stop_requested`: this rank
@@ -83,11 +85,17 @@ class TrainStep {
 
   const ParameterStore& parameters() const noexcept { return *store_; }
   AdamW& optimizer() noexcept { return optimizer_; }
+  /// After the optimizer's state was restored from a checkpoint.
+  void restore_frozen_state() {
+    if (thaw_at_ > 0) optimizer_.restore_late_steps(thaw_at_ - 1);
+  }
   /// The first and second moments of all parameters, on the CPU of rank 0; undefined tensors on the
   /// other ranks. Collective: every rank calls it.
   std::pair<at::Tensor, at::Tensor> gather_moments();
 
  private:
+  /// The parameters of the options' `freeze` need no gradient, or all do.
+  void set_frozen(bool on);
   /// Sums gradients and step_sums_ over ranks. Collective.
   void reduce();
   /// A new tensor, in the layout of StatisticsIndex (step.cc).
@@ -102,6 +110,10 @@ class TrainStep {
   bool sharded_;
   std::shared_ptr<ParameterStore> store_;
   AdamW optimizer_;
+  /// [segments]; empty where nothing is ever frozen.
+  std::vector<bool> freezable_;
+  std::int64_t thaw_at_ = 0;
+  bool frozen_ = false;
   transformer::SegmentNorms segment_norms_;
 
   /// [loss, number of labels, stop requests], float64: of the step that is being accumulated, and

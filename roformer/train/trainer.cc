@@ -44,6 +44,8 @@ const TrainOptions& checked(const TrainOptions& options) {
   require(options.clip_norm >= 0.0, "clip_norm must not be negative", options.clip_norm);
   require(options.compute_type == at::kFloat || options.compute_type == at::kBFloat16,
           "compute_type must be float or bfloat16", options.compute_type);
+  require(options.thaw_at >= 0, "thaw_at must not be negative", options.thaw_at);
+  require(options.thaw_at == 0 || !options.freeze.empty(), "thaw_at needs freeze", options.thaw_at);
   require(options.keep >= 1, "keep must be positive", options.keep);
   require(options.schedule.warmup_steps >= 0, "warmup_steps must not be negative",
           options.schedule.warmup_steps);
@@ -187,6 +189,7 @@ bool Trainer::resume() {
   const std::int64_t size = optimizer.end() - optimizer.begin();
   optimizer.first_moment().copy_(moments.first.narrow(0, optimizer.begin(), size));
   optimizer.second_moment().copy_(moments.second.narrow(0, optimizer.begin(), size));
+  my.train_step.restore_frozen_state();
   my.checkpoint = found;
   return true;
 }
@@ -231,6 +234,7 @@ TrainOutcome Trainer::run(const BatchSource& source, std::int64_t until) {
 bool Trainer::Impl::run_step(Prefetch<Batch>& batches) {
   const std::int64_t step = state.step + 1;
   seed_generators(device, options.seed, step, rank());
+  train_step.begin_step(step);
   std::int64_t tokens = 0;
   const Task task = model->config().task;
   Batch batch;

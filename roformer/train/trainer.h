@@ -86,6 +86,10 @@ struct TrainOptions {
   bool checkpointing = false;
   /// Of dropout.
   std::uint64_t seed = 0;
+  /// Parameters that are not trained before step `thaw_at` (0: never), by layer or name: see
+  /// freeze.h. They and their optimizer state keep their bits until then.
+  std::vector<std::string> freeze{};
+  std::int64_t thaw_at = 0;
   /// Each rank keeps the optimizer state of its shard of the parameters (ZeRO stage 1).
   bool shard_optimizer = false;
 

@@ -13,8 +13,10 @@ import subprocess
 import sys
 
 import numpy as np
+import torch
 from pages import ROOT
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_file as load_torch_file
 
 GOLDEN = ROOT / "tests" / "roformer" / "golden"
 COMMANDS = {"rotary": "ROTARY_COMMAND", "roformer": "ROFORMER_COMMAND"}
@@ -81,8 +83,9 @@ def write_tasks(folder: pathlib.Path) -> None:
 
 
 def write_models(folder: pathlib.Path) -> None:
-    """base/, a masked LM with random weights; bert-base-chinese/, the same as a BERT; and
-    roformer_chinese_base/ with reference.json, results of transformers."""
+    """base/, a masked LM with random weights; published/, the same as pytorch_model.bin;
+    bert-base-chinese/, the same as a BERT; and roformer_chinese_base/ with reference.json, results
+    of transformers."""
     pretrain = {
         "model": TINY, "corpus": ["zhwiki.txt"], "vocab": "vocab.txt", "dict": "dict.txt",
         "stages": "32x4x2", "warmup_steps": 1, "device": "cpu",
@@ -95,6 +98,13 @@ def write_models(folder: pathlib.Path) -> None:
     )  # fmt: skip
     shutil.move(folder / "run" / "model", folder / "base")
     shutil.rmtree(folder / "run")
+
+    published = folder / "published"
+    published.mkdir()
+    shutil.copy(folder / "base" / "config.json", published)
+    torch.save(
+        load_torch_file(folder / "base" / "model.safetensors"), published / "pytorch_model.bin"
+    )
 
     bert = folder / "bert-base-chinese"
     bert.mkdir()

@@ -4,17 +4,19 @@
 
     python tests/fuzz/make_corpus.py [FOLDER]      # default: corpus, beside this file
 
-Needs numpy, safetensors and gguf. The output depends only on their versions.
+Needs numpy, safetensors, gguf and torch. The output depends only on their versions.
 """
 
 import io
 import json
 import pathlib
+import re
 import struct
 import sys
 
 import gguf
 import numpy as np
+import torch
 from safetensors.numpy import save
 
 GGUF_ALIGNMENT = 8  # short files are fuzzed faster
@@ -54,6 +56,43 @@ def safetensors_files():
     yield "empty.safetensors", save({"none": q[:0], "scalar": np.array(1.0)})
     entry = {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}
     yield "bf16.safetensors", raw_safetensors({"w": entry}, b"\x80\x3f\x00\x40")
+
+
+def without_addresses(content):
+    """The legacy format names storages by their addresses: numbers them instead."""
+    numbers = {}
+
+    def renumber(key):
+        number = numbers.setdefault(key[0], len(numbers))
+        return b"%0*d" % (len(key[0]), number)
+
+    return re.sub(rb"(?<=X.\0\0\0)\d{9,20}", renumber, content, flags=re.DOTALL)
+
+
+def torch_files():
+    values = torch.arange(6, dtype=torch.float32)
+    shared = torch.nn.Linear(3, 2, bias=False)
+    torch.nn.init.constant_(shared.weight, 0.5)
+    dicts = {
+        "one": {"q": values.reshape(2, 3)},
+        "views": {"all": values, "part": values[2:4], "columns": values.reshape(2, 3).t()},
+        "dtypes": {
+            str(d): torch.ones(2, dtype=d)
+            for d in [torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+        },
+        "module": shared.state_dict(),
+        "parameter": {"w": shared.weight},
+        "empty": {"none": values[:0], "scalar": torch.tensor(1.0)},
+        "nothing": {},
+    }
+    for name, tensors in dicts.items():
+        for zipped in [True, False]:
+            file = io.BytesIO()
+            torch.save(tensors, file, _use_new_zipfile_serialization=zipped)
+            content = file.getvalue()
+            yield (
+                (f"{name}.zip", content) if zipped else (f"{name}.bin", without_addresses(content))
+            )
 
 
 def gguf_file(path, arch, values, tensors=None):
@@ -219,6 +258,8 @@ def run_files():
     state = {"format": 2, "step": 7, "tokens": 896, "seconds": 1.5, "data": data, "files": {}}
     for kind, value in enumerate([model, run, tune, index, state]):
         yield f"kind_{kind}", bytes([kind]) + json.dumps(value).encode()
+    bert = model | {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    yield "bert", b"\0" + json.dumps(bert).encode()
 
 
 def main():
@@ -232,6 +273,7 @@ def main():
         (corpus / "safetensors" / name).write_bytes(content)
     gguf_files(corpus / "gguf")
     for kind, files in [
+        ("torch", torch_files()),
         ("examples", example_files()),
         ("token_cache", [("two_documents", token_cache())]),
         ("run", run_files()),

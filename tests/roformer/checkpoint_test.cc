@@ -192,7 +192,7 @@ TEST_F(CheckpointTest, RejectsWrongConfigs) {
   EXPECT_THAT(refusal("\"add_cross_attention\": false", "\"add_cross_attention\": true"),
               HasSubstr("config.json: add_cross_attention must be false, got true"));
   EXPECT_THAT(refusal("\"model_type\": \"roformer\"", "\"model_type\": \"llama\""),
-              HasSubstr("model_type must be \"roformer\""));
+              HasSubstr("model_type must be \"roformer\" or \"bert\", got \"llama\""));
   EXPECT_THAT(refusal("\"hidden_dropout_prob\": 0.0", "\"hidden_dropout_prob\": 1.5"),
               HasSubstr("hidden_dropout_prob must be at least 0 and below 1, got 1.5"));
   EXPECT_THAT(refusal("{", "["), HasSubstr("config.json: not valid JSON (at byte "));
@@ -213,20 +213,39 @@ TEST(Config, KeepsUnknownKeys) {
 
 // ---- Conversion to RoPE -------------------------------------------------------------------------
 
-TEST_F(CheckpointTest, ReplacesLearnedPositionsByRope) {
+TEST_F(CheckpointTest, ReplacesPositionsByRope) {
+  for (const std::string encoding : {"learned", "sinusoidal"}) {
+    Config config = read_config(checkpoint("mlm-small.config.json"));
+    config.position_encoding = encoding;
+    const Model before = make_model(config);
+    save_model(path(encoding), *before);
+    const Conversion result = convert_to_rope(path(encoding));
+    EXPECT_EQ(result.config.position_encoding, "rope");
+    TensorMap expected = weights_of(*before);
+    if (encoding == "learned") {
+      ASSERT_EQ(result.dropped.size(), 1U);
+      EXPECT_EQ(result.dropped[0].name, "roformer.encoder.encoding.weight");
+      EXPECT_EQ(expected.erase("roformer.encoder.encoding.weight"), 1U);
+    } else {
+      EXPECT_THAT(result.dropped, IsEmpty());  // the table follows from the config
+    }
+    TensorMap got = result.tensors;
+    EXPECT_EQ(got.erase("roformer.encoder.embed_positions.weight"), 1U);
+    expect_same(expected, got);
+    write_checkpoint(path(encoding + "-rope"), result.config, result.tensors);
+    const Model after = load_complete_model(path(encoding + "-rope"));
+    const Inputs inputs{.ids = at::arange(2, 14).view({1, 12})};
+    before->eval();
+    EXPECT_FALSE(at::allclose(before->forward(inputs).logits, after->forward(inputs).logits));
+  }
+}
+
+TEST_F(CheckpointTest, KeepsOtherEncodings) {
   Config config = read_config(checkpoint("mlm-small.config.json"));
-  config.position_encoding = "learned";
-  const Model learned = make_model(config);
-  save_model(path("learned"), *learned);
-  const Conversion result = convert_to_rope(path("learned"));
-  EXPECT_EQ(result.config.position_encoding, "rope");
-  ASSERT_EQ(result.dropped.size(), 1U);
-  EXPECT_EQ(result.dropped[0].name, "roformer.encoder.encoding.weight");
-  TensorMap expected = weights_of(*learned);
-  expected.erase("roformer.encoder.encoding.weight");
-  TensorMap got = result.tensors;
-  EXPECT_EQ(got.erase("roformer.encoder.embed_positions.weight"), 1U);
-  expect_same(expected, got);
+  config.position_encoding = "alibi";
+  save_model(path("alibi"), *make_model(config));
+  EXPECT_THAT(thrown([&] { convert_to_rope(path("alibi")); }),
+              HasSubstr("position_encoding must be \"learned\" or \"sinusoidal\" to be replaced"));
 }
 
 }  // namespace
