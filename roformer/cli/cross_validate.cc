@@ -63,8 +63,9 @@ class FoldReport {
     json_[metric_] = sum_ / tested_;
     json_["mean_of_folds"] = spread.mean;
     json_["deviation_of_folds"] = spread.deviation;
-    return fmt::format("all: {} {:.2f} %; folds {:.2f} +- {:.2f} %", metric_, 100 * sum_ / tested_,
-                       100 * spread.mean, 100 * spread.deviation);
+    const auto text = [this](double value) { return value_text(metric_, value); };
+    return fmt::format("all: {} {}; folds {} +- {}", metric_, text(sum_ / tested_),
+                       text(spread.mean), text(spread.deviation));
   }
   const Json& json() const noexcept { return json_; }
 

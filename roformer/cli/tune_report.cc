@@ -15,17 +15,16 @@ Json metrics_json(const Metrics& metrics) {
   return json;
 }
 
-std::string metric_text(const std::string& name, double value) {
-  const bool is_share = name == "accuracy" || name == "exact";
-  return is_share ? fmt::format("{} {:.2f} %", name, 100 * value)
-                  : fmt::format("{} {:.4f}", name, value);
+std::string value_text(const std::string& metric, double value) {
+  const bool is_share = metric == "accuracy" || metric == "exact";
+  return is_share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4f}", value);
 }
 
 std::string metrics_text(const Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics) {
     if (!text.empty()) text += ", ";
-    text += metric_text(name, value);
+    text += name + " " + value_text(name, value);
   }
   return text;
 }

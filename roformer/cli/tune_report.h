@@ -15,8 +15,9 @@
 namespace rotary::roformer::cli {
 
 internal::Json metrics_json(const Metrics& metrics);
-/// "accuracy 91.20 %", "loss 0.1234".
-std::string metric_text(const std::string& name, double value);
+/// "91.20 %" for a share such as accuracy, else "0.1234".
+std::string value_text(const std::string& metric, double value);
+/// "accuracy 91.20 %, loss 0.1234"
 std::string metrics_text(const Metrics& metrics);
 
 /// Progress for the user, and Ctrl-C.

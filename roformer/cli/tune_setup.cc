@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <variant>
 
 #include "roformer/checkpoint/checkpoint.h"
@@ -62,7 +63,8 @@ void check_classes(const Labelled& data, const std::string& path) {
 }  // namespace
 
 void settle_glue(TuneConfig& config) {
-  const bool is_folder = fs::is_directory(config.train);
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(config.train, ignored);
   const bool is_named = find_glue_task(config.task) != nullptr;
   if (!is_named && config.format != "glue" && !is_folder) return;
   if (config.format != "auto" && config.format != "glue") {
@@ -78,7 +80,7 @@ void settle_glue(TuneConfig& config) {
   config.train = (folder / "train.tsv").string();
   if (config.folds > 0) return;
   const auto add = [&](std::string& path, const char* name) {
-    if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
+    if (path.empty() && fs::exists(folder / name, ignored)) path = (folder / name).string();
   };
   add(config.valid, "dev.tsv");
   add(config.test, "test.tsv");

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <fstream>
 #include <initializer_list>
+#include <system_error>
 #include <vector>
 
 #include "roformer/data/example_collector.h"
@@ -76,7 +77,8 @@ const GlueTask* find_glue_task(std::string_view name) {
 
 const GlueTask* detect_glue_task(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
-  const bool is_folder = fs::is_directory(whole);
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(whole, ignored);
   fs::path folder = is_folder ? whole : whole.parent_path();
   if (!folder.has_filename()) folder = folder.parent_path();
   if (const GlueTask* task = find_glue_task(folder.filename().string())) return task;

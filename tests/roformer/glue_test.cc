@@ -99,11 +99,9 @@ TEST_F(GlueTest, FindsTheTaskByFolderOrFirstLine) {
   table("MRPC", "train", kMrpc);
   EXPECT_EQ(task(path("MRPC")), "mrpc");
   EXPECT_EQ(task(path("MRPC") / ""), "mrpc");
-  for (const auto& [bytes, name] : {std::pair(kCola, "cola"),
-                                    {kMrpc, "mrpc"},
-                                    {kRte, "rte"},
-                                    {kSst2, "sst-2"},
-                                    {kStsb, "sts-b"}}) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {kCola, "cola"}, {kMrpc, "mrpc"}, {kRte, "rte"}, {kSst2, "sst-2"}, {kStsb, "sts-b"}};
+  for (const auto& [bytes, name] : files) {
     const auto train = table("mine", "train", bytes);
     EXPECT_EQ(task(train), name);
     EXPECT_EQ(task(path("mine")), name);
