@@ -31,6 +31,10 @@ struct EvaluateOptions {
   double mask_rate = 0.15;
   std::string mask_unit = "word";
   std::uint64_t seed = 0;
+  /// Of GLUE's files; empty: by the file.
+  std::string task;
+  std::size_t stride = 0;
+  std::string predictions;
   bool json = false;
 };
 

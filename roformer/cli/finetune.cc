@@ -4,12 +4,11 @@
 // roformer finetune: fine-tuning of a pretrained model for a task.
 #include "roformer/tasks/finetune.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,13 +21,15 @@
 #include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/cli/commands.h"
 #include "roformer/cli/config_flags.h"
-#include "roformer/cli/progress.h"
+#include "roformer/cli/cross_validate.h"
 #include "roformer/cli/task_options.h"
 #include "roformer/cli/text_model.h"
+#include "roformer/cli/tune_report.h"
 #include "roformer/cli/tune_setup.h"
+#include "roformer/tasks/predictions.h"
 #include "roformer/tasks/tune_config.h"
 #include "roformer/train/checkpoints.h"
-#include "roformer/train/interrupt.h"
+#include "roformer/train/ranks.h"
 #include "roformer/train/run_lock.h"
 #include "rotary/error.h"
 
@@ -38,12 +39,6 @@ namespace {
 namespace fs = std::filesystem;
 using internal::Json;
 
-struct TuneOptions {
-  TuneConfig config;
-  std::string output;
-  bool json = false;
-};
-
 constexpr const char* kTuneFooter =
     R"(TRAIN is one of
   single texts, or pairs with --second-text   a table with a header line (.tsv), or JSON lines
@@ -51,11 +46,19 @@ constexpr const char* kTuneFooter =
   words with their classes (--task tokens)    columns, the word first and its class last, a blank
                                               line after each text; or {"tokens", "labels"}
   questions (--task questions)                {"question", "context", "answer", "answer_start"}
+  a folder of GLUE, or a file of it (--task)  GLUE/MRPC with train.tsv and dev.tsv
 
-After each epoch the model is evaluated on --valid: by the F1 of entities or answers, else by
-accuracy. The best is kept in RUN/best and evaluated on --test at the end. Checkpoints, metrics and
-config.json (the full config) are in RUN, too: the same command again resumes an interrupted run.
-Every flag is also a key of the config file, with _ for -; flags take precedence.
+--task regression learns a number: --label is its column. A context longer than --max-length is read
+in windows, each --stride tokens after the one before.
+
+After each epoch the model is evaluated on --valid: by --metric, or the F1 of entities or answers,
+Spearman's correlation of numbers, else accuracy. The best is kept in RUN/best and evaluated on --test
+at the end; for a test file of GLUE, without labels, RUN/predictions.tsv is written. Checkpoints,
+metrics and config.json (the full config) are in RUN, too: the same command again resumes an
+interrupted run. Every flag is also a key of the config file, with _ for -; flags take precedence.
+
+Data parallel, one process per GPU; --batch is that of all:
+  torchrun --no-python --nproc-per-node 8 roformer finetune base/ train.tsv -o run/
 
 --folds K cross-validates: the first documents are distributed over K folds, and each fold is tested
 with a model trained on the examples without any of its documents. That model is the one of the last
@@ -66,6 +69,8 @@ Examples:
   roformer finetune base/ pairs.jsonl --text q --second-text a --valid dev.jsonl -o run/
   roformer finetune base/ names.conll --valid dev.conll -o run/
   roformer finetune base/ squad.jsonl --task questions --valid dev.jsonl -o run/
+  roformer finetune base/ stars.tsv --task regression --label stars --valid dev.tsv -o run/
+  roformer finetune base/ GLUE/MRPC -o run/
   roformer finetune --config tune.json -o run/
   roformer finetune base/ scm.jsonl --format triples --folds 5 --max-length 1024)";
 
@@ -73,45 +78,6 @@ void save_with_vocabulary(const fs::path& folder, const ModelImpl& model,
                           const VocabularyFiles& files) {
   save_model(folder, model, {.add_files = [&files](const fs::path& into) { files.write(into); }});
 }
-
-Json metrics_json(const Metrics& metrics) {
-  Json json = Json::object();
-  for (const auto& [name, value] : metrics) json[name] = value;
-  return json;
-}
-
-std::string metrics_text(const Metrics& metrics) {
-  std::string text;
-  for (const auto& [name, value] : metrics) {
-    if (!text.empty()) text += ", ";
-    const bool is_share = name == "accuracy" || name == "exact";
-    text += is_share ? fmt::format("{} {:.2f} %", name, 100 * value)
-                     : fmt::format("{} {:.4f}", name, value);
-  }
-  return text;
-}
-
-/// Progress for the user; none with --json.
-class TuneProgress {
- public:
-  explicit TuneProgress(const TuneOptions& options) {
-    if (!options.json) progress_.emplace();
-  }
-  void say(const std::string& line) {
-    if (progress_) progress_->say(line);
-  }
-  /// Connects the progress line and Ctrl-C.
-  void watch(FinetuneOptions& tuning) {
-    tuning.on_report = [this](const StepReport& report) {
-      if (progress_) progress_->show(report);
-    };
-    tuning.on_stop = [] { return InterruptGuard::requested(); };
-  }
-
- private:
-  InterruptGuard interrupts_;
-  std::optional<Progress> progress_;
-};
 
 // ---- One run ------------------------------------------------------------------------------------
 
@@ -145,24 +111,68 @@ void keep_best(const fs::path& folder, const ModelImpl& model, const VocabularyF
   write_text(folder / "valid.json", metrics_json(metrics).dump() + "\n");
 }
 
+/// The data of a run.
+struct TuneData {
+  Labelled train{};
+  std::optional<Labelled> valid{};
+  std::optional<Labelled> test{};
+};
+
+TuneData read_data(const TuneConfig& config) {
+  TuneData data{.train = read_labelled(config.train, config)};
+  const auto labels = labels_of(data.train);
+  if (!config.valid.empty()) data.valid = read_labelled(config.valid, config, labels);
+  if (!config.test.empty()) data.test = read_labelled(config.test, config, labels);
+  const auto require_labels = [](const Labelled& set, const std::string& path) {
+    if (are_unlabelled(set)) throw IoError(path, IoError::kNoOffset, "it has no labels");
+  };
+  require_labels(data.train, config.train);
+  if (data.valid) require_labels(*data.valid, config.valid);
+  check_metric(config, data.train);
+  return data;
+}
+
+/// Evaluates the best model; without labels, writes its predictions.
+void test_best(const TuneOptions& options, const fs::path& best, const Labelled& test,
+               const std::shared_ptr<const Tokenizer>& tokenizer, const AnswerOptions& reading,
+               TuneProgress& progress, Json& json) {
+  const Model kept = load_complete_model(best);
+  kept->to(device_of_run(options.config));
+  kept->set_compute_type(type_of_run(options.config));
+  if (are_unlabelled(test)) {
+    const auto set = std::make_shared<const ExampleSet>(std::get<ExampleSet>(test));
+    const fs::path path = fs::path(options.output) / "predictions.tsv";
+    write_text(path, predictions_table(predict(*kept, set, tokenizer, reading)));
+    progress.say("The predictions for " + options.config.test + " are in " + path.string());
+    json["predictions"] = path.string();
+    return;
+  }
+  const Metrics metrics = evaluate(*kept, test, tokenizer, reading);
+  progress.say("test " + metrics_text(metrics));
+  json["test"] = metrics_json(metrics);
+}
+
 void tune(const TuneOptions& options) {
   const TuneConfig& config = options.config;
   const TextFiles paths = find_text_files(text_options(config));
   const auto files = VocabularyFiles::read(paths.vocabulary, paths.dictionary);
   const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(text_options(config));
-  const Labelled train = read_labelled(config.train, config);
-  const auto labels = labels_of(train);
-  Labelled valid;
-  Labelled test;
-  if (!config.valid.empty()) valid = read_labelled(config.valid, config, labels);
-  if (!config.test.empty()) test = read_labelled(config.test, config, labels);
-  const Model model = make_task_model(config, train, tokenizer->vocabulary(), config.seed);
-  const RunLock lock(options.output);
-  keep_config(options);
+  const TuneData data = read_data(config);
+  const Model model = make_task_model(config, data.train, tokenizer->vocabulary(), config.seed);
+  FinetuneOptions tuning = finetune_options(config);
+  tuning.ranks = join_ranks(read_rank_environment(), device_of_run(config));
+  const bool is_first = !tuning.ranks || tuning.ranks->rank() == 0;
+  std::optional<RunLock> lock;
+  if (is_first) {
+    lock.emplace(options.output);
+    keep_config(options);
+  }
+  // The others read the folder only after rank 0 has found it to be this run's.
+  if (tuning.ranks) tuning.ranks->wait_for_all();
 
   const fs::path best = fs::path(options.output) / "best";
-  TuneProgress progress(options);
-  FinetuneOptions tuning = finetune_options(config);
+  TuneProgress progress(is_first && !options.json ? TuneProgress::Output::kLines
+                                                  : TuneProgress::Output::kNone);
   tuning.train.folder = options.output;
   progress.watch(tuning);
   tuning.best_before = read_best(best);
@@ -173,25 +183,19 @@ void tune(const TuneOptions& options) {
     if (is_best) keep_best(best, *model, files, metrics);
   };
   const FinetuneOutcome outcome =
-      finetune(model, tokenizer, train, config.valid.empty() ? nullptr : &valid, tuning);
+      finetune(model, tokenizer, data.train, data.valid ? &*data.valid : nullptr, tuning);
+  if (!is_first) return;
   if (outcome.end.ending == Ending::kStopped) {
     progress.say("stopped and saved: the same command resumes");
     return;
   }
   Json json = {{"steps", outcome.end.step}, {"run", options.output}};
-  if (config.valid.empty()) {
-    save_with_vocabulary(best, *model, files);
-  } else {
+  if (data.valid) {
     json["valid"] = metrics_json(outcome.best);
+  } else {
+    save_with_vocabulary(best, *model, files);
   }
-  if (!config.test.empty()) {
-    const Model kept = load_complete_model(best);
-    kept->to(device_of_run(config));
-    kept->set_compute_type(type_of_run(config));
-    const Metrics metrics = evaluate(*kept, test, tokenizer, tuning.reading);
-    progress.say("test " + metrics_text(metrics));
-    json["test"] = metrics_json(metrics);
-  }
+  if (data.test) test_best(options, best, *data.test, tokenizer, tuning.reading, progress, json);
   progress.say("The model is in " + best.string());
   if (options.json) print_json(json);
 }
@@ -213,66 +217,6 @@ void tune_or_advise(const TuneOptions& options) {
   }
 }
 
-// ---- Cross-validation ---------------------------------------------------------------------------
-
-struct Spread {
-  double mean = 0.0;
-  double deviation = 0.0;
-};
-Spread spread_of(const std::vector<double>& values) {
-  Spread spread;
-  const auto count = static_cast<double>(values.size());
-  for (const double value : values) spread.mean += value / count;
-  for (const double value : values) spread.deviation += std::pow(value - spread.mean, 2);
-  spread.deviation = std::sqrt(spread.deviation / std::max(1.0, count - 1));
-  return spread;
-}
-
-void cross_validate(const TuneOptions& options) {
-  const TuneConfig& config = options.config;
-  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(text_options(config));
-  const Labelled data = read_labelled(config.train, config);
-  const std::vector<Fold> folds =
-      folds_of(data, static_cast<std::size_t>(config.folds), config.seed);
-  TuneProgress progress(options);
-  FinetuneOptions tuning = finetune_options(config);
-  progress.watch(tuning);
-  Json json = {{"folds", Json::array()}};
-  std::string metric;
-  std::vector<double> results;
-  double sum = 0.0;
-  double tested = 0.0;
-  for (std::size_t i = 0; i < folds.size(); ++i) {
-    const Model model = make_task_model(config, data, tokenizer->vocabulary(), config.seed + i);
-    const Labelled test = items_of(data, folds[i].test);
-    const FinetuneOutcome outcome =
-        finetune(model, tokenizer, items_of(data, folds[i].train), nullptr, tuning);
-    if (outcome.end.ending == Ending::kStopped) return progress.say("stopped");
-    const Metrics metrics = evaluate(*model, test, tokenizer, tuning.reading);
-    if (metric.empty()) metric = main_metric(metrics);
-    // A fold without entities has no F1.
-    results.push_back(metrics.contains(metric) ? metrics.at(metric) : 0.0);
-    const auto count = static_cast<double>(folds[i].test.size());
-    sum += results.back() * count;
-    tested += count;
-    json["folds"].push_back({{"train", folds[i].train.size()},
-                             {"test", folds[i].test.size()},
-                             {"measures", metrics_json(metrics)}});
-    progress.say(fmt::format("fold {} of {}: {} to train on, {} tested: {}", i + 1, folds.size(),
-                             folds[i].train.size(), folds[i].test.size(), metrics_text(metrics)));
-  }
-  const Spread spread = spread_of(results);
-  json[metric] = sum / tested;
-  json["mean_of_folds"] = spread.mean;
-  json["deviation_of_folds"] = spread.deviation;
-  progress.say(fmt::format("all: {} {:.2f} %; folds {:.2f} +- {:.2f} %", metric, 100 * sum / tested,
-                           100 * spread.mean, 100 * spread.deviation));
-  if (!options.output.empty()) {
-    write_text(fs::path(options.output) / "folds.json", json.dump_lines());
-  }
-  if (options.json) print_json(json);
-}
-
 /// The file of --config, overridden by flags.
 TuneConfig tune_config_from(const ConfigFlags& flags) {
   TuneConfig config = flags.file().empty() ? TuneConfig() : read_tune_config(flags.file());
@@ -283,19 +227,22 @@ TuneConfig tune_config_from(const ConfigFlags& flags) {
   if (config.folds > 0 && !(config.valid.empty() && config.test.empty())) {
     throw UsageError("--folds takes neither --valid nor --test");
   }
+  settle_glue(config);
+  check_task(config);
   return with_absolute_paths(std::move(config));
 }
 
 void run_finetune(const ConfigFlags& flags, TuneOptions options) {
   options.config = tune_config_from(flags);
+  const c10::DeviceGuard guard(device_of_run(options.config));
   if (options.config.folds == 0) {
     if (options.output.empty()) throw UsageError("name the folder of the run with --output");
     return tune_or_advise(options);
   }
-  if (!options.output.empty()) {
-    const RunLock lock(options.output);
+  std::optional<RunLock> lock;
+  if (!options.output.empty() && read_rank_environment().rank == 0) {
+    lock.emplace(options.output);
     keep_config(options);
-    return cross_validate(options);
   }
   cross_validate(options);
 }

@@ -44,7 +44,7 @@ at::ScalarType type_of(const ComputeOptions& options) {
 }
 
 void add_example_options(CLI::App& verb, ExampleOptions& options) {
-  verb.add_option("--label", options.columns.label, "Column or field of the class")
+  verb.add_option("--label", options.columns.label, "Column or field of the class or number")
       ->type_name("NAME");
   verb.add_option("--text", options.columns.first, "Column or field of the text")
       ->type_name("NAME");
@@ -55,6 +55,18 @@ void add_example_options(CLI::App& verb, ExampleOptions& options) {
                 "Token types of the second text are 0, as in RoFormer's own code");
 }
 
+const GlueTask* glue_task_of(const std::string& name, const std::filesystem::path& path) {
+  const GlueTask* task = name.empty() ? detect_glue_task(path) : find_glue_task(name);
+  if (task != nullptr) return task;
+  std::string known;
+  for (const GlueTask& one : glue_tasks()) {
+    known.append(known.empty() ? "" : ", ").append(one.name);
+  }
+  throw UsageError(path.string() +
+                   ": neither its folder nor its first line tells the task of GLUE: " +
+                   "name it with --task (" + known + ")");
+}
+
 bool are_triples(const ExampleOptions& options) { return options.format == "triples"; }
 
 PairTypes pair_types_of(const ExampleOptions& options) {
@@ -63,6 +75,7 @@ PairTypes pair_types_of(const ExampleOptions& options) {
 
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels) {
+  if (options.glue != nullptr) return read_glue(path, *options.glue, labels);
   return is_jsonl(path, options) ? read_jsonl(path, options.columns, labels)
                                  : read_tsv(path, options.columns, labels);
 }

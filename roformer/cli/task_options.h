@@ -15,6 +15,7 @@
 #include "json/json.h"
 #include "roformer/data/example_batches.h"
 #include "roformer/data/examples.h"
+#include "roformer/data/glue.h"
 #include "roformer/data/token_examples.h"
 
 namespace rotary::roformer::cli {
@@ -34,12 +35,16 @@ struct ExampleOptions {
   std::string format;
   ExampleColumns columns{};
   bool zero_types = false;
+  /// The task of GLUE whose files are read; null: other files, with `columns`.
+  const GlueTask* glue = nullptr;
 };
 /// --format, --label, --text, --second-text and --zero-types.
 void add_example_options(CLI::App& verb, ExampleOptions& options);
+/// The named task of GLUE, or that of the path if `name` is empty. Throws UsageError if it is none.
+const GlueTask* glue_task_of(const std::string& name, const std::filesystem::path& path);
 bool are_triples(const ExampleOptions& options);
 PairTypes pair_types_of(const ExampleOptions& options);
-/// Reads a table or JSON lines, by --format or the file's name. `labels` as in read_tsv().
+/// Reads GLUE's files, a table or JSON lines, by --format or the file's name. `labels` as in read_tsv().
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels = {});
 

@@ -19,7 +19,20 @@
 
 namespace rotary::roformer::cli {
 
+struct TuneOptions {
+  TuneConfig config;
+  std::string output;
+  bool json = false;
+};
+
+/// Fills in what files of GLUE imply: format and task, and the three files of a folder. Throws
+/// UsageError for a folder that is none of GLUE's.
+void settle_glue(TuneConfig& config);
+/// Throws UsageError if the format does not have what the task needs.
+void check_task(const TuneConfig& config);
+
 TextOptions text_options(const TuneConfig& config);
+/// With several processes, each has a GPU of its own.
 at::Device device_of_run(const TuneConfig& config);
 at::ScalarType type_of_run(const TuneConfig& config);
 FinetuneOptions finetune_options(const TuneConfig& config);
@@ -27,7 +40,11 @@ FinetuneOptions finetune_options(const TuneConfig& config);
 /// `labels` as in read_tsv().
 Labelled read_labelled(const std::string& path, const TuneConfig& config,
                        std::span<const std::string> labels = {});
-/// Names of the classes; empty for triples and questions.
+/// Whether they are examples without labels.
+bool are_unlabelled(const Labelled& data);
+/// Throws UsageError for a metric that such data does not have.
+void check_metric(const TuneConfig& config, const Labelled& data);
+/// Names of the classes; empty for numbers, triples and questions.
 std::vector<std::string> labels_of(const Labelled& data);
 
 /// The encoder of the checkpoint with a new head for the task, on the device of the run.

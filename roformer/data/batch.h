@@ -45,6 +45,8 @@ struct Batch {
   std::vector<std::int32_t> cu_seqlens;
   /// [rows]: the class of each row; or [rows, 2]: first and last token of its answer. May be empty.
   std::vector<std::int64_t> targets;
+  /// [rows]: the number that is the label of each row (regression). Empty for other labels.
+  std::vector<float> numbers;
   /// The state of the stream after this batch, independent of prefetching.
   StreamState next{};
 };

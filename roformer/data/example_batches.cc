@@ -55,10 +55,15 @@ ExampleRows rows_of(std::shared_ptr<const ExampleSet> set) {
   return {.count = set->examples.size(),
           .read = [set](std::size_t k, const Tokenizer& tokenizer, const EncodeOptions& options) {
             const Example& example = set->examples[k];
-            return ExampleRow{.encoding = set->pairs ? encode_pair(tokenizer, example.first,
-                                                                   example.second, options)
-                                                     : encode(tokenizer, example.first, options),
-                              .targets = {example.label}};
+            ExampleRow row{.encoding = set->pairs ? encode_pair(tokenizer, example.first,
+                                                                example.second, options)
+                                                  : encode(tokenizer, example.first, options)};
+            if (set->label_kind == LabelKind::kNumber) {
+              row.number = static_cast<float>(example.number);
+            } else {
+              row.targets = {example.label};
+            }
+            return row;
           }};
 }
 
@@ -94,6 +99,7 @@ bool ExampleBatches::next(Batch& batch) {
   const std::uint64_t end = std::min(size, index_ + rows);
   std::vector<Encoding> encodings;
   std::vector<std::int64_t> targets;
+  std::vector<float> numbers;
   std::vector<std::vector<std::int64_t>> labels;
   for (std::uint64_t k = index_; k < end; ++k) {
     if ((k - index_) % options_.num_ranks != options_.rank) continue;
@@ -102,11 +108,14 @@ bool ExampleBatches::next(Batch& batch) {
     if (options_.pair_types == PairTypes::kZero) std::ranges::fill(row.encoding.types, 0);
     encodings.push_back(std::move(row.encoding));
     targets.insert(targets.end(), row.targets.begin(), row.targets.end());
+    if (row.number) numbers.push_back(*row.number);
     labels.push_back(std::move(row.labels));
   }
   batch = collate(encodings, tokenizer_->vocabulary().special().pad, options_.length_multiple);
   batch.targets = std::move(targets);
-  if (batch.targets.empty()) batch.labels = stack_labels(labels, batch.length);
+  batch.numbers = std::move(numbers);
+  if (batch.targets.empty() && batch.numbers.empty())
+    batch.labels = stack_labels(labels, batch.length);
   num_rows_ += end - index_;
   index_ = end;
   batch.next = state();

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -49,7 +50,9 @@ struct ExampleRow {
   Encoding encoding{};
   /// A class, or first and last token of an answer. Empty for token labels.
   std::vector<std::int64_t> targets{};
-  /// A label per token, or kIgnoreIndex. Empty if the row has targets.
+  /// The label of a regression.
+  std::optional<float> number{};
+  /// A label per token, or kIgnoreIndex. Empty if the row has targets or a number.
   std::vector<std::int64_t> labels{};
 };
 
@@ -58,7 +61,7 @@ struct ExampleRows {
   std::size_t count = 0;
   std::function<ExampleRow(std::size_t, const Tokenizer&, const EncodeOptions&)> read{};
 };
-/// Texts or pairs, with a class each.
+/// Texts or pairs, with a class or a number each.
 ExampleRows rows_of(std::shared_ptr<const ExampleSet> set);
 
 /// Stacks encodings, padded to the longest, rounded up to the multiple. No labels, no targets.

@@ -30,6 +30,9 @@ void for_each_object(const std::filesystem::path& path, const Visit& visit) {
   });
 }
 
+/// The fields of a line of a table; views of it.
+std::vector<std::string_view> split_tabs(std::string_view line);
+
 /// The string of a field. Throws IoError if it is missing.
 std::string text_of(const internal::Json& object, const std::string& field,
                     const std::string& source, std::size_t number);

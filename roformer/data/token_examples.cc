@@ -4,7 +4,6 @@
 #include "roformer/data/token_examples.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -110,24 +109,6 @@ std::size_t answer_offset(const Json& object, const Question& question, const st
   return begin;
 }
 
-/// First and last token of the answer; [CLS] if it was truncated.
-std::vector<std::int64_t> answer_tokens(const Question& question, const Encoding& encoding,
-                                        std::size_t max_length) {
-  if (question.answers.empty()) return {0, 0};
-  const std::size_t end = question.begin + question.answers.front().size();
-  std::optional<std::size_t> first;
-  std::size_t last = 0;
-  for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
-    const TextSpan span = encoding.spans[t];
-    if (!is_of_context(encoding, t) || span.end <= question.begin || span.begin >= end) continue;
-    if (!first) first = t;
-    last = t;
-  }
-  const bool is_full = encoding.ids.size() == max_length;
-  if (!first || (is_full && encoding.spans[last].end < end)) return {0, 0};
-  return {static_cast<std::int64_t>(*first), static_cast<std::int64_t>(last)};
-}
-
 }  // namespace
 
 TagSet read_conll(const std::filesystem::path& path, std::span<const std::string> labels) {
@@ -182,10 +163,6 @@ QuestionSet read_questions(const std::filesystem::path& path) {
   return set;
 }
 
-bool is_of_context(const Encoding& encoding, std::size_t token) noexcept {
-  return encoding.types[token] == 1 && encoding.words[token] != Encoding::kNoWord;
-}
-
 ExampleRows rows_of(std::shared_ptr<const TagSet> set) {
   if (!set) return {};
   return {.count = set->texts.size(),
@@ -198,18 +175,6 @@ ExampleRows rows_of(std::shared_ptr<const TagSet> set) {
               if (word == Encoding::kNoWord || word == row.encoding.words[t - 1]) continue;
               row.labels[t] = text.tags[word];
             }
-            return row;
-          }};
-}
-
-ExampleRows rows_of(std::shared_ptr<const QuestionSet> set) {
-  if (!set) return {};
-  return {.count = set->questions.size(),
-          .read = [set](std::size_t k, const Tokenizer& tokenizer, const EncodeOptions& options) {
-            const Question& question = set->questions[k];
-            ExampleRow row{
-                .encoding = encode_pair(tokenizer, question.question, question.context, options)};
-            row.targets = answer_tokens(question, row.encoding, options.max_length);
             return row;
           }};
 }

@@ -59,11 +59,5 @@ QuestionSet read_questions(const std::filesystem::path& path);
 
 /// [CLS] words [SEP]: the class of a word is the label of its first token.
 ExampleRows rows_of(std::shared_ptr<const TagSet> set);
-/// [CLS] question [SEP] context [SEP], truncated to max_length. The targets of an answer that is
-/// missing or truncated are [CLS], twice.
-ExampleRows rows_of(std::shared_ptr<const QuestionSet> set);
-
-/// Whether the token belongs to the context of a question.
-bool is_of_context(const Encoding& encoding, std::size_t token) noexcept;
 
 }  // namespace rotary::roformer

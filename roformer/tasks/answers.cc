@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "roformer/tasks/ask.h"
+#include "roformer/tasks/correlation.h"
+#include "roformer/tasks/labels.h"
 #include "roformer/train/trainer.h"
 
 namespace rotary::roformer {
@@ -38,6 +40,23 @@ Inputs question_of(const Batch& batch, const ModelImpl& model) {
 
 bool has_classes(const Config& config) noexcept {
   return config.task == Task::kSequenceClassification || config.task == Task::kPairMatching;
+}
+
+/// Throws std::invalid_argument if the model or the examples have labels of another kind.
+void require_labels(const Config& config, const ExampleSet& set, LabelKind kind,
+                    const char* function) {
+  const bool numbers = kind == LabelKind::kNumber;
+  const auto fail = [&](const char* rule) {
+    throw std::invalid_argument(std::string("[") + function + "] " + rule);
+  };
+  if (predicts_number(config) != numbers) {
+    fail(numbers ? "the model must predict a number, not classes"
+                 : "the model must predict classes, not a number");
+  }
+  if (set.label_kind != kind) {
+    fail(numbers ? "the examples must be labelled with numbers"
+                 : "the examples must be labelled with classes");
+  }
 }
 
 at::Tensor targets_of(const ExampleSet& set) {
@@ -126,14 +145,21 @@ double ClassScore::recall(std::size_t label) const noexcept {
   return ratio_of(table[label][label], are);
 }
 
+double ClassScore::f1(std::size_t label) const noexcept {
+  return f1_of(precision(label), recall(label));
+}
+
 double ClassScore::macro_f1() const noexcept {
   double sum = 0.0;
-  for (std::size_t i = 0; i < table.size(); ++i) sum += f1_of(precision(i), recall(i));
+  for (std::size_t i = 0; i < table.size(); ++i) sum += f1(i);
   return table.empty() ? 0.0 : sum / static_cast<double>(table.size());
 }
 
+double ClassScore::matthews() const { return roformer::matthews(table); }
+
 ClassScore score_classes(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                          std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options) {
+  require_labels(model.config(), *set, LabelKind::kClass, "score_classes");
   const at::Tensor targets = targets_of(*set);
   const auto classes = static_cast<std::int64_t>(set->labels.size());
   const at::Tensor logits = as_classes(answers_of(model, set, std::move(tokenizer), options));
@@ -149,6 +175,25 @@ ClassScore score_classes(ModelImpl& model, std::shared_ptr<const ExampleSet> set
     ++score.table[static_cast<std::size_t>(targets[i].item<std::int64_t>())]
                  [static_cast<std::size_t>(said[i].item<std::int64_t>())];
   }
+  return score;
+}
+
+NumberScore score_numbers(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
+                          std::shared_ptr<const Tokenizer> tokenizer,
+                          const AnswerOptions& options) {
+  require_labels(model.config(), *set, LabelKind::kNumber, "score_numbers");
+  const at::Tensor answers = answers_of(model, set, std::move(tokenizer), options).flatten();
+  const auto* const values = answers.const_data_ptr<float>();
+  const std::vector<double> predicted(values, values + answers.numel());
+  std::vector<double> labels;
+  NumberScore score{.examples = answers.numel()};
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    labels.push_back(set->examples[i].number);
+    const double error = predicted[i] - labels[i];
+    score.loss += error * error / static_cast<double>(predicted.size());
+  }
+  score.pearson = pearson(labels, predicted);
+  score.spearman = spearman(labels, predicted);
   return score;
 }
 

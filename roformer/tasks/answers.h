@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Evaluation of fine-tuned models: classes of texts and of pairs, and triples.
+/// Evaluation of fine-tuned models: classes and numbers of texts and of pairs, and triples.
 ///
 ///   namespace rf = rotary::roformer;
 ///   rf::ClassScore score = rf::score_classes(*model, test, tokenizer, {.max_length = 512});
@@ -30,6 +30,8 @@ struct AnswerOptions {
   PairTypes pair_types = PairTypes::kZeroOne;
   /// Examples per batch.
   std::int64_t rows = 32;
+  /// Of questions, as in WindowOptions.
+  std::size_t stride = 0;
 };
 
 /// Logits of each example in order: [examples, num_labels], float, on the CPU.
@@ -46,15 +48,33 @@ struct ClassScore {
   /// Precision and recall of one class; 0 if it has no predictions or no examples.
   double precision(std::size_t label) const noexcept;
   double recall(std::size_t label) const noexcept;
+  /// F1 of one class. Of two classes, the second is the positive one.
+  double f1(std::size_t label) const noexcept;
   /// Mean F1 over classes.
   double macro_f1() const noexcept;
+  /// Matthews' correlation of labels and predictions (correlation.h).
+  double matthews() const;
 };
 
 /// For kSequenceClassification and kPairMatching. A pair model with one label has two classes, a
-/// match being a probability of at least 0.5. Throws std::invalid_argument for another model, or
-/// another number of classes.
+/// match being a probability of at least 0.5. Throws std::invalid_argument for another model, another
+/// number of classes, or examples without classes.
 ClassScore score_classes(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                          std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options);
+
+struct NumberScore {
+  std::int64_t examples = 0;
+  /// Mean squared error.
+  double loss = 0.0;
+  /// Correlation of labels and predictions (correlation.h).
+  double pearson = 0.0;
+  double spearman = 0.0;
+};
+
+/// For a model that predicts a number (labels.h). Throws std::invalid_argument for another model, or
+/// examples without numbers.
+NumberScore score_numbers(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
+                          std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options);
 
 struct TripleScore {
   std::int64_t triples = 0;

@@ -50,8 +50,22 @@ void set_label_names(Config& config, std::span<const std::string> names) {
   }
   json["id2label"] = Json::object(std::move(by_index));
   json["label2id"] = Json::object(std::move(by_name));
+  json.take("problem_type");
   config.other = json.dump();
   config.num_labels = static_cast<std::int64_t>(names.size());
+}
+
+bool predicts_number(const Config& config) noexcept {
+  return config.task == Task::kSequenceClassification && config.num_labels == 1;
+}
+
+void set_regression(Config& config) {
+  Json json = internal::parse_json(config.other, "config");
+  for (const char* key : {"id2label", "label2id"}) json.take(key);
+  json["problem_type"] = "regression";
+  config.other = json.dump();
+  config.task = Task::kSequenceClassification;
+  config.num_labels = 1;
 }
 
 }  // namespace rotary::roformer

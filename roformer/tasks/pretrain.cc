@@ -126,13 +126,7 @@ at::Device choose_device(const RunConfig& config, const RankEnvironment& environ
   const bool there = at::globalContext().hasCUDA();
   if (config.device == "cuda" && !there) internal::reject("device is cuda, but there is no GPU");
   if (config.device == "cpu" || !there) return at::kCPU;
-  const std::int64_t count =
-      at::globalContext().getAcceleratorHooksInterface(at::kCUDA).deviceCount();
-  if (environment.local_rank >= count) {
-    internal::reject("process ", environment.local_rank, " of this machine has no GPU: there are ",
-                     count);
-  }
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(environment.local_rank)};
+  return gpu_of_rank(environment);
 }
 
 TrainOptions train_options_of(const RunConfig& run, const fs::path& folder, at::Device device) {

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "roformer/data/question_windows.h"
 #include "roformer/tasks/ask.h"
 #include "roformer/text/normalizer.h"
 #include "roformer/text/unicode.h"
@@ -115,27 +117,39 @@ TextMatch match_one(const std::vector<std::u32string>& said,
                       ratio_of(common, static_cast<std::int64_t>(right.size())))};
 }
 
-/// logits: [tokens, 2].
-std::string answer_in(const Question& question, const Encoding& encoding,
-                      const at::Tensor& logits) {
+/// The best answer to a question so far. Scores are sums of the logits of first and last token, and
+/// compared over windows, as BERT's script for SQuAD does.
+struct BestAnswer {
+  /// Of [CLS], in the window where it is least probable; without a window, none.
+  std::optional<float> none{};
+  float score = 0.0F;
+  /// Bytes of the context.
+  std::optional<TextSpan> span{};
+};
+
+/// Takes a window into account. logits: [tokens, 2].
+void read_window(const Encoding& encoding, const at::Tensor& logits, BestAnswer& best) {
   const auto score = logits.accessor<float, 2>();
   const auto at = [&](std::size_t token, std::int64_t side) {
     return score[static_cast<std::int64_t>(token)][side];
   };
-  float best = at(0, 0) + at(0, 1);
-  std::pair<std::size_t, std::size_t> span{0, 0};
+  const float none = at(0, 0) + at(0, 1);
+  best.none = best.none ? std::min(*best.none, none) : none;
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
     if (!is_of_context(encoding, i)) continue;
     const std::size_t end = std::min(encoding.ids.size(), i + kMaxAnswerTokens);
     for (std::size_t k = i; k < end && is_of_context(encoding, k); ++k) {
-      if (at(i, 0) + at(k, 1) <= best) continue;
-      best = at(i, 0) + at(k, 1);
-      span = {i, k};
+      const float score = at(i, 0) + at(k, 1);
+      if (best.span && score <= best.score) continue;
+      best.score = score;
+      best.span = {encoding.spans[i].begin, encoding.spans[k].end};
     }
   }
-  if (span.first == 0) return {};
-  const std::size_t begin = encoding.spans[span.first].begin;
-  return question.context.substr(begin, encoding.spans[span.second].end - begin);
+}
+
+std::string answer_text(const BestAnswer& best, const std::string& context) {
+  if (!best.span || best.score <= *best.none) return {};
+  return context.substr(best.span->begin, best.span->end - best.span->begin);
 }
 
 }  // namespace
@@ -210,13 +224,19 @@ std::vector<std::string> find_answers(ModelImpl& model, std::shared_ptr<const Qu
                                       std::shared_ptr<const Tokenizer> tokenizer,
                                       const AnswerOptions& options, double* loss) {
   check_task(model, Task::kQuestionAnswering, "find_answers");
-  std::vector<std::string> answers;
+  const auto windows = std::make_shared<const QuestionWindows>(
+      set, tokenizer, WindowOptions{.max_length = options.max_length, .stride = options.stride});
+  std::vector<BestAnswer> best(set->questions.size());
   const double mean =
-      ask_each(model, rows_of(set), tokenizer, options,
-               [&](std::size_t example, const ExampleRow& row, const at::Tensor& logits) {
-                 answers.push_back(answer_in(set->questions[example], row.encoding, logits));
+      ask_each(model, rows_of(windows), tokenizer, options,
+               [&](std::size_t window, const ExampleRow& row, const at::Tensor& logits) {
+                 read_window(row.encoding, logits, best[windows->question_of(window)]);
                });
   if (loss != nullptr) *loss = mean;
+  std::vector<std::string> answers;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    answers.push_back(answer_text(best[i], set->questions[i].context));
+  }
   return answers;
 }
 

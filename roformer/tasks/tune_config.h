@@ -25,9 +25,9 @@ struct TuneConfig {
   std::string train;
   std::string valid;
   std::string test;
-  /// "auto", "classification", "matching", "tokens" or "questions".
+  /// "auto", "classification", "matching", "regression", "tokens", "questions", or a task of GLUE.
   std::string task = "auto";
-  /// "auto", "tsv", "jsonl", "conll" or "triples".
+  /// "auto", "tsv", "jsonl", "conll", "triples" or "glue".
   std::string format = "auto";
   /// Columns or fields of the class and the texts.
   std::string label = "label";
@@ -41,12 +41,16 @@ struct TuneConfig {
   /// length.
   std::string rope;
   std::int64_t context = 0;
+  /// By which the best epoch is chosen: "auto" or a name of evaluate() in finetune.h.
+  std::string metric = "auto";
 
   // ---- The text ---------------------------------------------------------------------------------
   std::string tokenizer = "auto";
   std::string vocab;
   std::string dict;
   std::int64_t max_length = 512;
+  /// Of the windows of long contexts, in tokens; 0: half a window.
+  std::int64_t stride = 0;
 
   // ---- The steps --------------------------------------------------------------------------------
   std::int64_t epochs = 3;

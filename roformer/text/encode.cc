@@ -52,9 +52,10 @@ class EncodingBuilder {
     push(special_.cls, 0, {}, Encoding::kNoWord);
   }
 
-  void add(const Tokens& tokens, std::size_t count, std::int32_t type) {
+  /// Tokens [begin, end) of a text, and [SEP].
+  void add(const Tokens& tokens, std::size_t begin, std::size_t end, std::int32_t type) {
     const std::uint32_t first_word = next_word_;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = begin; i < end; ++i) {
       next_word_ = first_word + tokens.words[i] + 1;
       push(tokens.ids[i], type, tokens.spans[i], first_word + tokens.words[i]);
     }
@@ -92,7 +93,7 @@ Encoding encode(const Tokenizer& tokenizer, std::string_view text, const EncodeO
   const std::size_t capacity = capacity_of(options, 2);
   EncodingBuilder builder(tokenizer.vocabulary());
   const Tokens tokens = tokenizer.tokenize(text);
-  builder.add(tokens, std::min(tokens.size(), capacity), 0);
+  builder.add(tokens, 0, std::min(tokens.size(), capacity), 0);
   return builder.take();
 }
 
@@ -103,8 +104,16 @@ Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::st
   const Tokens a = tokenizer.tokenize(first);
   const Tokens b = tokenizer.tokenize(second);
   const auto [keep_a, keep_b] = truncated_lengths(a.size(), b.size(), capacity, options.truncation);
-  builder.add(a, keep_a, 0);
-  builder.add(b, keep_b, 1);
+  builder.add(a, 0, keep_a, 0);
+  builder.add(b, 0, keep_b, 1);
+  return builder.take();
+}
+
+Encoding encode_window(const Vocabulary& vocabulary, const Tokens& first, std::size_t keep,
+                       const Tokens& second, std::size_t begin, std::size_t end) {
+  EncodingBuilder builder(vocabulary);
+  builder.add(first, 0, keep, 0);
+  builder.add(second, begin, end, 1);
   return builder.take();
 }
 
@@ -120,7 +129,7 @@ Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> w
       all.push_back(one.ids[k], one.spans[k], static_cast<std::uint32_t>(i));
     }
   }
-  builder.add(all, std::min(all.size(), capacity), 0);
+  builder.add(all, 0, std::min(all.size(), capacity), 0);
   return builder.take();
 }
 

@@ -144,6 +144,10 @@ Encoding encode(const Tokenizer& tokenizer, std::string_view text,
                 const EncodeOptions& options = {});
 Encoding encode_pair(const Tokenizer& tokenizer, std::string_view first, std::string_view second,
                      const EncodeOptions& options = {});
+/// A window of a long text B: [CLS] A [SEP] B [SEP] of the first `keep` tokens of A, and of tokens
+/// [begin, end) of B. Throws IoError as encode() does.
+Encoding encode_window(const Vocabulary& vocabulary, const Tokens& first, std::size_t keep,
+                       const Tokens& second, std::size_t begin, std::size_t end);
 /// Pre-segmented text: every word is tokenised separately. `words` are indices into the list, spans
 /// are within the word. A word may have no token.
 Encoding encode_words(const Tokenizer& tokenizer, std::span<const std::string> words,

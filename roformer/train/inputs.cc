@@ -55,7 +55,9 @@ std::vector<std::int64_t> label_indices(const std::vector<std::int64_t>& labels)
 }  // namespace
 
 std::int64_t count_labels(const Batch& batch, Task task) {
-  if (!labels_are_of_tokens(task)) return static_cast<std::int64_t>(batch.targets.size());
+  if (!labels_are_of_tokens(task)) {
+    return static_cast<std::int64_t>(batch.targets.size() + batch.numbers.size());
+  }
   return std::ranges::count_if(batch.labels,
                                [](std::int64_t label) { return label != kIgnoreIndex; });
 }
@@ -84,6 +86,8 @@ Inputs to_inputs(const Batch& batch, Task task, at::Device device) {
           upload(indices, {static_cast<std::int64_t>(indices.size())}, at::kLong, device);
     }
     inputs.causal_labels = CausalLabels::kNextToken;
+  } else if (!batch.numbers.empty()) {
+    inputs.labels = upload(batch.numbers, {batch.rows}, at::kFloat, device);
   } else if (!batch.targets.empty()) {
     std::vector<std::int64_t> sizes = {batch.rows};
     if (task == Task::kQuestionAnswering) sizes.push_back(2);

@@ -3,6 +3,7 @@
 
 #include "roformer/train/ranks.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -135,6 +136,16 @@ RankEnvironment read_rank_environment() {
   }
   found.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
   return found;
+}
+
+at::Device gpu_of_rank(const RankEnvironment& environment) {
+  const std::int64_t count =
+      at::globalContext().getAcceleratorHooksInterface(at::kCUDA).deviceCount();
+  if (environment.local_rank >= count) {
+    internal::reject("process ", environment.local_rank, " of this machine has no GPU: there are ",
+                     count);
+  }
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(environment.local_rank)};
 }
 
 RanksPtr join_ranks(const RankEnvironment& environment, at::Device device) {

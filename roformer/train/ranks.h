@@ -5,6 +5,7 @@
 /// batch. They communicate by PyTorch's process groups: Gloo between CPUs, NCCL between GPUs.
 ///
 ///   torchrun --no-python --nproc-per-node 8 roformer pretrain run/ --config pretrain.json
+///   torchrun --no-python --nproc-per-node 8 roformer finetune base/ train.tsv -o run/
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -59,6 +60,9 @@ struct RankEnvironment {
 /// One rank if WORLD_SIZE is not set. Throws std::invalid_argument that names a variable which is
 /// missing or out of range.
 RankEnvironment read_rank_environment();
+
+/// The GPU of this process: number local_rank. Throws std::invalid_argument if the machine has fewer.
+at::Device gpu_of_rank(const RankEnvironment& environment);
 
 /// Connects to the other ranks; null for a single one. Tensors will be on `device`: NCCL for CUDA
 /// if it was available at build time, else Gloo, which copies through host memory.

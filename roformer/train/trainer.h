@@ -65,7 +65,7 @@ BatchSource source_of(Stream& stream) {
 
 /// A batch as inputs of a model for this task, on the device: ids, types, the mask (if a row has
 /// padding) or cu_seqlens, and labels: those of tokens for language models and
-/// kTokenClassification, else `targets`. Copied asynchronously through pinned memory.
+/// kTokenClassification, else `targets` or `numbers`. Copied asynchronously through pinned memory.
 Inputs to_inputs(const Batch& batch, Task task, at::Device device);
 /// Number of labels in a batch, of which its loss is the mean.
 std::int64_t count_labels(const Batch& batch, Task task);

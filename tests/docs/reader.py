@@ -78,6 +78,18 @@ def write_tasks(folder: pathlib.Path) -> None:
         folder / "scm.jsonl",
         [{"A": f"第{n}天", "B": f"{n}天气", "C": f"北京{n}"} for n in range(10)],
     )
+    for name in ("stars", "stars-dev"):
+        rows = [f"{n % 4 + 0.5}\t{'很好' if n % 2 else '不好'}" for n in range(8)]
+        (folder / f"{name}.tsv").write_text("\n".join(["stars\ttext_a", *rows, ""]))
+    for name in ("cola", "cola-dev"):
+        rows = [f"ab\t{n % 2}\t\t{'天气' if n % 2 else '北京'}" for n in range(8)]
+        (folder / f"{name}.tsv").write_text("\n".join([*rows, ""]))
+    (folder / "cola-test.tsv").write_text("index\tsentence\n0\t天气\n1\t北京\n")
+    (folder / "GLUE" / "MRPC").mkdir(parents=True)
+    for name in ("train", "dev"):
+        rows = [f"{n % 2}\t1\t2\t天气\t{'很好' if n % 2 else '北京'}" for n in range(8)]
+        table = "\n".join(["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows, ""])
+        (folder / "GLUE" / "MRPC" / f"{name}.tsv").write_text(table, encoding="utf-8")
     for name in ("names", "dev", "test"):
         (folder / f"{name}.conll").write_text("王 B-PER\n来 O\n北京 B-LOC\n\n" * 4)
 

@@ -235,6 +235,14 @@ def example_files():
     ]
     for format, text in enumerate(lines):
         yield f"format_{format}", bytes([format]) + text.encode()
+    tables = {
+        "cola": "ab\t1\t\tIt rains.\nab\t0\t*\tRains it.\n",
+        "mrpc": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t2\t3\ta\tb\n0\t2\t3\ta\tc\n",
+        "rte": "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
+        "sts_b": "sentence1\tsentence2\tscore\na\tb\t4.250\n",
+    }
+    for name, text in tables.items():
+        yield f"glue_{name}", bytes([3]) + text.encode()
 
 
 def token_cache():

@@ -77,6 +77,36 @@ TEST_F(ExamplesTest, RejectsInvalidTablesWithTheirLine) {
               EndsWith("expected \"label\", a text, a whole number or a boolean"));
 }
 
+TEST_F(ExamplesTest, ReadsNumbers) {
+  const ExampleColumns columns{.label = "stars", .label_kind = LabelKind::kNumber};
+  const ExampleSet set = read_tsv(file("t.tsv", "stars\ttext_a\n4.5\ta\n-1e2\tb\n"), columns);
+  EXPECT_EQ(set.label_kind, LabelKind::kNumber);
+  EXPECT_THAT(set.labels, ElementsAre());
+  EXPECT_EQ(set.examples[0].number, 4.5);
+  EXPECT_EQ(set.examples[1].number, -100.0);
+  const ExampleSet lines = read_jsonl(
+      file("t.jsonl", "{\"text_a\": \"a\", \"stars\": 0.1}\n{\"text_a\": \"b\", \"stars\": 3}\n"),
+      columns);
+  EXPECT_EQ(lines.examples[0].number, 0.1);
+  EXPECT_EQ(lines.examples[1].number, 3.0);
+  for (const std::string bad : {"", "good", "1,5", "1.5x", "nan", "inf", "1e999"}) {
+    EXPECT_THAT(
+        thrown([&] { read_tsv(file("t.tsv", "stars\ttext_a\n1\ta\n" + bad + "\tb\n"), columns); }),
+        EndsWith("t.tsv: line 3: a label must be a finite number, got \"" + bad + "\""));
+  }
+  EXPECT_THAT(
+      thrown([&] { read_jsonl(file("t.jsonl", "{\"text_a\": \"a\", \"stars\": true}"), columns); }),
+      EndsWith("line 1: expected \"stars\", a number"));
+  ExampleBatches batches(std::make_shared<const ExampleSet>(set),
+                         load_tokenizer({.kind = TokenizerKind::kByte}),
+                         {.order = Order::kInOrder});
+  Batch batch;
+  ASSERT_TRUE(batches.next(batch));
+  EXPECT_THAT(batch.numbers, ElementsAre(4.5F, -100.0F));
+  EXPECT_THAT(batch.targets, ElementsAre());
+  EXPECT_THAT(batch.labels, ElementsAre());
+}
+
 TEST_F(ExamplesTest, TriplesBecomePairs) {
   const auto triples =
       read_triples(file("scm.jsonl",
@@ -184,22 +214,6 @@ TEST_F(ExamplesTest, RejectsInvalidQuestionsWithTheirLine) {
   EXPECT_THAT(message(R"(, "answer": "c")"), EndsWith("does not have the answer \"c\""));
   EXPECT_THAT(message(R"(, "answer": "b", "answer_start": "2")"),
               EndsWith("\"answer_start\" must be a whole number, got \"2\""));
-}
-
-TEST_F(ExamplesTest, AnswerTargetsAreFirstAndLastToken) {
-  const auto tokenizer = load_tokenizer({.kind = TokenizerKind::kByte});
-  const auto targets = [&](const Question& question, std::size_t max_length) {
-    auto set = std::make_shared<const QuestionSet>(QuestionSet{.questions = {question}});
-    return rows_of(set).read(0, *tokenizer, {.max_length = max_length}).targets;
-  };
-  // [CLS] q [SEP] abcdef [SEP]
-  const Question question{.question = "q", .context = "abcdef", .answers = {"cde"}, .begin = 2};
-  EXPECT_THAT(targets(question, 0), ElementsAre(5, 7));
-  EXPECT_THAT(targets(question, 10), ElementsAre(5, 7));
-  EXPECT_THAT(targets(question, 9), ElementsAre(5, 7));
-  // A truncated answer counts as none, even if a part is left.
-  EXPECT_THAT(targets(question, 8), ElementsAre(0, 0));
-  EXPECT_THAT(targets({.question = "q", .context = "ab"}, 0), ElementsAre(0, 0));
 }
 
 TEST(CollateTest, PadsToTheLongestAndItsMultiple) {

@@ -6,10 +6,14 @@
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
+#include <limits>
 
+#include "roformer/data/question_windows.h"
 #include "roformer/roformer_testing.h"
 #include "roformer/tasks/answers.h"
+#include "roformer/tasks/correlation.h"
 #include "roformer/tasks/labels.h"
+#include "roformer/tasks/predictions.h"
 #include "roformer/tasks/token_answers.h"
 #include "roformer/tasks/tune_config.h"
 #include "roformer/tasks_testing.h"
@@ -74,6 +78,79 @@ TEST(ClassScore, RejectsOtherModelsAndClasses) {
                std::invalid_argument);
 }
 
+TEST(ClassScore, F1AndMatthewsOfTwoClasses) {
+  const ClassScore score{.loss = 0.0, .table = {{50, 10}, {5, 35}}};
+  const double precision = 35.0 / 45;
+  const double recall = 35.0 / 40;
+  EXPECT_DOUBLE_EQ(score.f1(1), 2 * precision * recall / (precision + recall));
+  EXPECT_NEAR(score.matthews(), (35.0 * 50 - 10 * 5) / std::sqrt(45.0 * 40 * 60 * 55), 1e-12);
+}
+
+// ---- Numbers ------------------------------------------------------------------------------------
+
+TEST(Correlation, Pearson) {
+  const std::vector<double> x = {1, 2, 3, 4};
+  const auto of = [&](const std::vector<double>& y) { return pearson(x, y); };
+  EXPECT_DOUBLE_EQ(of({2, 4, 6, 8}), 1.0);
+  EXPECT_DOUBLE_EQ(of({-1, -2, -3, -4}), -1.0);
+  EXPECT_NEAR(of({1, 3, 2, 5}), 5.5 / std::sqrt(5.0 * 8.75), 1e-12);
+  EXPECT_EQ(of({7, 7, 7, 7}), 0.0);
+  EXPECT_EQ(pearson({}, {}), 0.0);
+  EXPECT_NEAR(of({1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4}), 1.0, 1e-12);
+}
+
+TEST(Correlation, RanksOfEqualValuesAreTheirMean) {
+  const std::vector<double> values = {10, 20, 10, 5, 20, 20};
+  EXPECT_THAT(average_ranks(values), ElementsAre(2.5, 5, 2.5, 1, 5, 5));
+  const std::vector<double> x = {1, 2, 3, 4, 5};
+  // scipy.stats.spearmanr
+  EXPECT_NEAR(spearman(x, std::vector<double>{5, 6, 7, 8, 7}), 0.8207826816681233, 1e-12);
+  EXPECT_DOUBLE_EQ(spearman(x, std::vector<double>{1, 10, 100, 1000, 10000}), 1.0);
+}
+
+TEST(Correlation, Matthews) {
+  // 8 examples, 6 correct: (6 * 8 - 21) / sqrt((64 - 22) * (64 - 22))
+  EXPECT_NEAR(matthews({{2, 1, 0}, {0, 2, 0}, {1, 0, 2}}), 27.0 / 42, 1e-12);
+  EXPECT_EQ(matthews({{0, 4}, {0, 6}}), 0.0);
+  EXPECT_DOUBLE_EQ(matthews({{0, 4}, {6, 0}}), -1.0);
+}
+
+TEST(NumberScore, MatchesSingleExamples) {
+  const at::NoGradGuard no_grad;
+  Config config = of_bytes(Task::kMaskedLm);
+  set_regression(config);
+  EXPECT_TRUE(predicts_number(config));
+  const Model model = make(config);
+  auto set = std::make_shared<ExampleSet>(*reviews());
+  set->labels.clear();
+  set->label_kind = LabelKind::kNumber;
+  std::vector<double> labels;
+  std::vector<double> said;
+  double loss = 0.0;
+  for (Example& example : set->examples) {
+    example.number = static_cast<double>(labels.size() % 3) - 0.5;
+    const Encoding input = encode(*bytes(), example.first);
+    const at::Tensor ids =
+        at::tensor(std::vector<std::int64_t>(input.ids.begin(), input.ids.end()), at::kLong);
+    labels.push_back(example.number);
+    said.push_back(model->forward({.ids = ids.unsqueeze(0)}).logits.item<double>());
+    loss += std::pow(labels.back() - said.back(), 2) / 5;
+  }
+  for (const std::int64_t rows : {1, 2, 32}) {
+    const NumberScore got = score_numbers(*model, set, bytes(), {.rows = rows});
+    EXPECT_EQ(got.examples, 5);
+    EXPECT_THAT(got.loss, DoubleNear(loss, 1e-5));
+    EXPECT_THAT(got.pearson, DoubleNear(pearson(labels, said), 1e-4));
+    EXPECT_THAT(got.spearman, DoubleNear(spearman(labels, said), 1e-9));
+  }
+  EXPECT_THROW(score_numbers(*model, reviews(), bytes(), {}), std::invalid_argument);
+  EXPECT_THROW(score_classes(*model, reviews(), bytes(), {}), std::invalid_argument);
+  EXPECT_THROW(score_numbers(*make(of_bytes(Task::kSequenceClassification)), set, bytes(), {}),
+               std::invalid_argument);
+  EXPECT_EQ(predict(*model, set, bytes(), {}).size(), 5u);
+  EXPECT_EQ(predictions_table({"yes", "no"}), "index\tprediction\n0\tyes\n1\tno\n");
+}
+
 // ---- Triples ------------------------------------------------------------------------------------
 
 std::vector<Triple> cases() {
@@ -85,21 +162,49 @@ std::vector<Triple> cases() {
 
 class TripleScores : public testing::TestWithParam<Task> {};
 
+/// score(a, b) - score(a, c), one row at a time.
+double lead_of(ModelImpl& model, const Triple& triple) {
+  const auto row = [](const std::vector<std::int32_t>& values) {
+    return at::tensor(std::vector<std::int64_t>(values.begin(), values.end()), at::kLong)
+        .unsqueeze(0);
+  };
+  const auto vector = [&](const std::string& text) {
+    return model.roformer().forward({.ids = row(encode(*bytes(), text).ids)}).mean(1)[0];
+  };
+  const auto score = [&](const std::string& other) {
+    if (model.config().task != Task::kPairMatching) {
+      return at::cosine_similarity(vector(triple.a), vector(other), 0).item<double>();
+    }
+    const Encoding pair = encode_pair(*bytes(), triple.a, other);
+    return model.forward({.ids = row(pair.ids), .types = row(pair.types)})
+        .logits[0][0]
+        .item<double>();
+  };
+  return score(triple.b) - score(triple.c);
+}
+
 TEST_P(TripleScores, SwappedTriplesAreWrong) {
+  const at::NoGradGuard no_grad;
   Config config = of_bytes(GetParam());
   config.num_labels = 1;
   const Model model = make(config);
-  std::vector<Triple> turned = cases();
-  std::vector<Triple> swapped = cases();
-  for (Triple& triple : turned) triple.b_is_nearer = !triple.b_is_nearer;
-  for (Triple& triple : swapped) {
-    std::swap(triple.b, triple.c);
-    triple.b_is_nearer = !triple.b_is_nearer;
+  std::int64_t right = 0;
+  std::vector<Triple> agreed = cases();
+  for (Triple& triple : agreed) {
+    const double lead = lead_of(*model, triple);
+    ASSERT_GT(std::abs(lead), 1e-6) << triple.a;
+    if ((lead > 0) == triple.b_is_nearer) ++right;
+    triple.b_is_nearer = lead > 0;
   }
-  const TripleScore got = score_triples(*model, cases(), bytes(), {.rows = 3});
-  EXPECT_EQ(got.triples, 4);
-  EXPECT_EQ(score_triples(*model, turned, bytes(), {}).right, 4 - got.right);
-  EXPECT_EQ(score_triples(*model, swapped, bytes(), {}).right, got.right);
+  std::vector<Triple> swapped = agreed;
+  for (Triple& triple : swapped) std::swap(triple.b, triple.c);
+  for (const std::int64_t rows : {1, 3, 32}) {
+    const TripleScore got = score_triples(*model, cases(), bytes(), {.rows = rows});
+    EXPECT_EQ(got.triples, 4);
+    EXPECT_EQ(got.right, right);
+    EXPECT_EQ(score_triples(*model, agreed, bytes(), {.rows = rows}).right, 4);
+    EXPECT_EQ(score_triples(*model, swapped, bytes(), {.rows = rows}).right, 0);
+  }
 }
 
 TEST_P(TripleScores, EqualScoresAreWrong) {
@@ -230,6 +335,49 @@ TEST(FindAnswers, MostProbableSpanOfTheContext) {
                std::invalid_argument);
 }
 
+TEST(FindAnswers, BestSpanOfAllWindows) {
+  const at::NoGradGuard no_grad;
+  const Model model = make(of_bytes(Task::kQuestionAnswering));
+  const Question question{.question = "who?", .context = "It was Ada who wrote it, it is said."};
+  const auto set = std::make_shared<const QuestionSet>(QuestionSet{.questions = {question}});
+  const AnswerOptions options{.max_length = 20, .stride = 5};
+  const QuestionWindows windows(set, bytes(), {.max_length = 20, .stride = 5});
+  ASSERT_GT(windows.size(), 3u);
+  double none = std::numeric_limits<double>::infinity();
+  double best = -none;
+  std::string expected;
+  std::size_t best_window = 0;
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    const Encoding input = windows.read(w).encoding;
+    const auto row = [](const std::vector<std::int32_t>& values) {
+      return at::tensor(std::vector<std::int64_t>(values.begin(), values.end()), at::kLong)
+          .unsqueeze(0);
+    };
+    const at::Tensor logits =
+        model->forward({.ids = row(input.ids), .types = row(input.types)}).logits[0];
+    none = std::min(none, (logits[0][0] + logits[0][1]).item<double>());
+    for (std::size_t i = 6; i + 1 < input.ids.size(); ++i) {
+      for (std::size_t k = i; k + 1 < input.ids.size(); ++k) {
+        const double score =
+            (logits[static_cast<std::int64_t>(i)][0] + logits[static_cast<std::int64_t>(k)][1])
+                .item<double>();
+        if (score <= best) continue;
+        best = score;
+        best_window = w;
+        const std::size_t begin = input.spans[i].begin;
+        expected = question.context.substr(begin, input.spans[k].end - begin);
+      }
+    }
+  }
+  EXPECT_GT(best_window, 0u) << "the first window alone would not find it";
+  ASSERT_GT(best, none);
+  for (const std::int64_t rows : {1, 4}) {
+    AnswerOptions batched = options;
+    batched.rows = rows;
+    EXPECT_THAT(find_answers(*model, set, bytes(), batched), ElementsAre(expected));
+  }
+}
+
 // ---- Configs ------------------------------------------------------------------------------------
 
 using TuneConfigs = ScratchTest;
@@ -261,6 +409,14 @@ TEST(LabelNames, RoundTripThroughTheConfig) {
   const Config again = parse_config(to_json(config), "here");
   EXPECT_EQ(again.num_labels, 3);
   EXPECT_EQ(label_names(again), names);
+  Config number = again;
+  set_regression(number);
+  number = parse_config(to_json(number), "here");
+  EXPECT_TRUE(predicts_number(number));
+  EXPECT_THAT(label_names(number), ElementsAre());
+  EXPECT_THAT(number.other, testing::HasSubstr("\"problem_type\":\"regression\""));
+  set_label_names(number, names);
+  EXPECT_EQ(to_json(number), to_json(again)) << "nothing of the regression is left";
 }
 
 }  // namespace

@@ -152,26 +152,59 @@ TEST(TrainerTest, AccumulatedBatchesMatchOneLargeBatch) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], parts[i], 2e-5) << i;
 }
 
-TEST(TrainerTest, ClipsTheGradient) {
-  // One step of AdamW from zero moments: the first one is (1 - beta1) times the clipped gradient.
+/// Change of the weights in one step that is plain gradient descent with rate 1: with an epsilon far
+/// above the gradients, AdamW divides all of them by that alone.
+struct DescentStep {
+  at::Tensor change;
+  StepReport report;
+};
+DescentStep descend(double clip_norm) {
+  constexpr double kEpsilon = 1e4;
   const Model model = small_model();
   TrainOptions options = quick(1);
-  options.clip_norm = 1e-3;
+  options.learning_rate = kEpsilon;
+  options.schedule.shape = ScheduleShape::kConstant;
+  options.adamw.epsilon = kEpsilon;
+  options.adamw.weight_decay = 0.0;
+  options.clip_norm = clip_norm;
   options.gradients_every = 1;
+  DescentStep step;
+  const at::Tensor before = weights(*model);
   Trainer trainer(model, options);
-  StepReport seen;
-  trainer.on_report([&](const StepReport& report) { seen = report; });
+  trainer.on_report([&](const StepReport& report) { step.report = report; });
   Counting batches(4);
   trainer.run(source_of(batches));
-  EXPECT_GT(seen.gradient_norm, 1e-2);
+  step.change = (before - weights(*model)).to(at::kDouble);
+  return step;
+}
+
+TEST(TrainerTest, ClipsTheGradient) {
+  const DescentStep whole = descend(0.0);
+  const double norm = whole.report.gradient_norm;
+  ASSERT_GT(norm, 0.1);
+  EXPECT_NEAR(whole.change.norm().item<double>(), norm, 1e-3 * norm) << "clip_norm 0 clips nothing";
+  const DescentStep below = descend(2 * norm);
+  EXPECT_TRUE(at::equal(below.change, whole.change)) << "the norm is below clip_norm";
+  for (const double clip_norm : {0.5 * norm, 0.05}) {
+    const DescentStep clipped = descend(clip_norm);
+    EXPECT_EQ(clipped.report.gradient_norm, norm) << "the report is of the gradient as it was";
+    EXPECT_NEAR(clipped.change.norm().item<double>(), clip_norm, 1e-3 * clip_norm);
+    const at::Tensor wanted = whole.change * (clip_norm / norm);
+    EXPECT_LT((clipped.change - wanted).norm().item<double>(), 1e-3 * clip_norm)
+        << "same direction";
+  }
+}
+
+TEST(TrainerTest, ReportsTheGradientOfEveryLayer) {
+  const StepReport report = descend(1.0).report;
   double squares = 0.0;
   std::vector<std::string> layers;
-  for (const auto& [layer, norm] : seen.layers) {
+  for (const auto& [layer, norm] : report.layers) {
     squares += norm * norm;
     layers.push_back(layer);
   }
   EXPECT_THAT(layers, ElementsAre("embeddings", "layer.0", "layer.1", "head"));
-  EXPECT_NEAR(std::sqrt(squares), seen.gradient_norm, 1e-5 * seen.gradient_norm);
+  EXPECT_NEAR(std::sqrt(squares), report.gradient_norm, 1e-5 * report.gradient_norm);
 }
 
 TEST(TrainerTest, EndsWithTheData) {
