@@ -69,6 +69,9 @@ struct Loaded {
 };
 /// In inference mode (eval). `task`: instead of the config's; tensors of its head may be missing.
 Loaded load_model(const std::filesystem::path& path, std::optional<Task> task = std::nullopt);
+/// The same with a config that `change` has changed; tensors that it adds may be missing.
+Loaded load_changed_model(const std::filesystem::path& path,
+                          const std::function<void(Config&)>& change);
 /// The same, but a missing tensor is an IoError.
 Model load_complete_model(const std::filesystem::path& path,
                           std::optional<Task> task = std::nullopt);

@@ -206,9 +206,15 @@ LoadReport load_weights(ModelImpl& model, const TensorMap& tensors, const std::s
 }
 
 Loaded load_model(const fs::path& path, std::optional<Task> task) {
+  return load_changed_model(path, [task](Config& config) {
+    if (task) config.task = *task;
+  });
+}
+
+Loaded load_changed_model(const fs::path& path, const std::function<void(Config&)>& change) {
   const CheckpointFiles files = find_checkpoint(path);
   Config config = read_config(files.config);
-  if (task) config.task = *task;
+  change(config);
   const TensorMap tensors = read_weights(files.weights);
   Loaded loaded{.model = make_model_for(tensors, config, files.weights)};
   loaded.report = load_weights(*loaded.model, tensors, files.weights.string());

@@ -26,7 +26,8 @@ std::optional<transformer::RotationTable> rotation_table(const Config& config,
                                                          const ForwardContext& context,
                                                          const at::Tensor& x) {
   if (context.ops != &fused_ops() || !x.is_cuda() || !at::GradMode::is_enabled() ||
-      config.attention_type != AttentionKind::kSoftmax) {
+      config.attention_type != AttentionKind::kSoftmax ||
+      config.rope_learn != RopeLearn::kNothing || config.position_steps != PositionStepsOf::kNone) {
     return std::nullopt;
   }
   const std::string rope = rope_text(config);

@@ -74,13 +74,16 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config)
     : ::torch::nn::Module("SelfAttention"),
       num_heads_(config.num_attention_heads),
       kind_(config.attention_type),
-      rotate_values_(config.rotary_value),
+      rotate_values_(config.rotary_value || config.rotary_output),
+      rotate_outputs_(config.rotary_output),
       dropout_(config.attention_probs_dropout_prob),
       rope_(rope_text(config)) {
   const std::int64_t size = config.hidden_size;
   query_ = register_module("query", make_dense(size, size, config));
   key_ = register_module("key", make_dense(size, size, config));
   value_ = register_module("value", make_dense(size, size, config));
+  rotation_ = make_layer_rotation(config, rope_);
+  if (rotation_) register_module("rotation", rotation_);
 }
 
 HeadProjections SelfAttentionImpl::projections(const transformer::EncodingImpl& encoding) const {
@@ -90,7 +93,8 @@ HeadProjections SelfAttentionImpl::projections(const transformer::EncodingImpl& 
           .num_heads = num_heads_,
           .rope = rope_,
           // Linear attention rotates by itself, after its feature map.
-          .rotate = kind_ == AttentionKind::kSoftmax && encoding.targets().query_key,
+          .rotate = kind_ == AttentionKind::kSoftmax && encoding.targets().query_key &&
+                    !(rotation_ && rotation_->replaces_encoding()),
           .rotate_values = rotate_values_};
 }
 
@@ -121,10 +125,16 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& que
                                       const std::vector<at::Tensor>& weights,
                                       transformer::EncodingImpl& encoding,
                                       const ForwardContext& context, Cache::Layer* cache) {
-  const Heads heads =
+  Heads heads =
       context.ops->project_heads(x, queries, weights, projections(encoding), encoding, context);
-  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
-                                                       : softmax(heads, context, cache);
+  LayerPositions positions;
+  if (rotation_) positions = rotation_->positions(x, context, cache);
+  if (rotation_ && rotation_->replaces_encoding()) {
+    heads = rotation_->rotate(heads, positions, rotate_values_);
+  }
+  at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
+                                                 : softmax(heads, context, cache);
+  if (rotate_outputs_) y = rotation_->unrotate(y, positions);
   return y.transpose(1, 2).flatten(2);
 }
 
@@ -178,6 +188,17 @@ EncoderImpl::EncoderImpl(const Config& config)
     layers_.push_back(
         group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, i)));
   }
+}
+
+std::vector<const torch::RotaryEmbeddingImpl*> EncoderImpl::learned_rotations() const {
+  std::vector<const torch::RotaryEmbeddingImpl*> all;
+  for (const auto& layer : layers_) {
+    const LayerRotationImpl* rotation = layer->rotation();
+    if (rotation != nullptr && rotation->frequencies() != nullptr) {
+      all.push_back(rotation->frequencies());
+    }
+  }
+  return all;
 }
 
 /// The bias of the scores is an input, too: it is computed before the layers, which share it.

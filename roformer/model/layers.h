@@ -20,6 +20,7 @@
 #include "roformer/model/config.h"
 #include "roformer/model/forward_context.h"
 #include "roformer/model/layer_ops.h"
+#include "roformer/model/layer_rotation.h"
 #include "roformer/model/model.h"
 #include "roformer/model/modules.h"
 #include "rotary/transformer/encodings.h"
@@ -45,7 +46,7 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   std::shared_ptr<NormImpl> norm_;
 };
 
-/// "self": "query", "key", "value".
+/// "self": "query", "key", "value", and "rotation" where the layer has its own.
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
   explicit SelfAttentionImpl(const Config& config);
@@ -55,6 +56,7 @@ class SelfAttentionImpl : public ::torch::nn::Module {
                      const std::vector<at::Tensor>& weights, transformer::EncodingImpl& encoding,
                      const ForwardContext& context, Cache::Layer* cache);
   HeadProjections projections(const transformer::EncodingImpl& encoding) const;
+  const LayerRotationImpl* rotation() const noexcept { return rotation_.get(); }
 
  private:
   at::Tensor softmax(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
@@ -63,8 +65,10 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   std::int64_t num_heads_;
   AttentionKind kind_;
   bool rotate_values_;
+  bool rotate_outputs_;
   double dropout_;
   std::string rope_;
+  std::shared_ptr<LayerRotationImpl> rotation_;
   Dense query_;
   Dense key_;
   Dense value_;
@@ -91,6 +95,7 @@ class LayerImpl : public ::torch::nn::Module {
   LayerImpl(const Config& config, std::int64_t number);
   HiddenStates forward(const HiddenStates& x, transformer::EncodingImpl& encoding,
                        const ForwardContext& context, Cache::Layer* cache);
+  const LayerRotationImpl* rotation() const noexcept { return self_->rotation(); }
 
  private:
   std::int64_t number_;
@@ -111,6 +116,8 @@ class EncoderImpl : public ::torch::nn::Module {
                      const ForwardContext* last = nullptr);
   transformer::EncodingImpl& encoding() noexcept { return *encoding_; }
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
+  /// The layers' learned rotations; none without rope_learn.
+  std::vector<const torch::RotaryEmbeddingImpl*> learned_rotations() const;
   /// The kernel of softmax attention in the first layer of the last forward().
   const std::string& backend() const noexcept { return backend_; }
 

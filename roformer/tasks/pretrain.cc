@@ -81,15 +81,23 @@ Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary) {
   return config;
 }
 
+void set_rope_learn(const RunConfig& run, Config& config) {
+  if (run.rope_learn != "auto") config.rope_learn = rope_learn_of(run.rope_learn);
+}
+
 Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::Device device) {
   const Task task = run.objective == "causal" ? Task::kCausalLm : Task::kMaskedLm;
   at::manual_seed(run.seed);
   Model model;
   if (!run.init.empty()) {
-    model = load_model(run.init, task).model;
+    model = load_changed_model(run.init, [&](Config& config) {
+              config.task = task;
+              set_rope_learn(run, config);
+            }).model;
   } else {
     Config config = config_of_new_model(run, vocabulary);
     config.task = task;
+    set_rope_learn(run, config);
     model = make_model(config);
   }
   const std::int64_t size = model->config().vocab_size;

@@ -41,6 +41,11 @@ std::vector<BoundKey> keys_of(TuneConfig& config) {
       {{"folds", "K", "cross-validate with that many folds; 0: train once"},
        &config.folds,
        {{}, 0.0, 1000.0}},
+      {{"rope_learn", "WORD",
+        "what layers learn of their rotation: none, gain, frequencies, per_head or "
+        "receptive_field; auto: what the model's config says"},
+       &config.rope_learn,
+       {"auto|none|gain|frequencies|per_head|receptive_field"}},
       {{"tokenizer", "WORD",
         "auto (roformer with a dictionary, else bert), roformer, bert, character or byte"},
        &config.tokenizer,

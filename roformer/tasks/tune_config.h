@@ -38,6 +38,9 @@ struct TuneConfig {
   std::string pooling = "mean";
   std::int64_t folds = 0;
 
+  /// What layers learn of their rotation, as in the model's config; "auto": what that says.
+  std::string rope_learn = "auto";
+
   // ---- The text ---------------------------------------------------------------------------------
   std::string tokenizer = "auto";
   std::string vocab;

@@ -27,6 +27,8 @@ struct RunConfig {
   std::string init;
   /// "masked" or "causal".
   std::string objective = "masked";
+  /// What layers learn of their rotation, as in the model's config; "auto": what that says.
+  std::string rope_learn = "auto";
 
   // ---- The data ---------------------------------------------------------------------------------
   /// Texts, folders of texts, or one token cache.
