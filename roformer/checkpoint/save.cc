@@ -153,7 +153,9 @@ TensorMap weights_of(const ModelImpl& model) {
   if (!config.tie_word_embeddings && bias != tensors.end()) {
     tensors.emplace(kDecoderBias, bias->second);
   }
-  if (config.position_encoding == "rope") {
+  const bool fixed =
+      config.rope_learn == RopeLearn::kNothing && config.position_steps == PositionStepsOf::kNone;
+  if (config.position_encoding == "rope" && fixed) {
     const std::string prefix(config.task == Task::kEncoder ? "" : kEncoderPrefix);
     tensors.emplace(prefix + "encoder.embed_positions.weight", position_table(config, type));
   }

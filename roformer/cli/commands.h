@@ -23,5 +23,6 @@ void add_generate(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_finetune(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_rotation(CLI::App& app);
 
 }  // namespace rotary::roformer::cli

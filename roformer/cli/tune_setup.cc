@@ -204,11 +204,14 @@ Model make_task_model(const TuneConfig& tune, const Labelled& data, const Vocabu
     config.hidden_dropout_prob = tune.dropout;
     config.attention_probs_dropout_prob = tune.dropout;
   }
+  const bool new_rotation = tune.rope_learn != "auto";
+  if (new_rotation) config.rope_learn = rope_learn_of(tune.rope_learn);
   const TensorMap tensors = read_weights(files.weights);
   at::manual_seed(seed);
   Model model = make_model_for(tensors, config, files.weights);
   const LoadReport report = load_weights(*model, tensors, files.weights.string());
   for (const std::string& name : report.missing) {
+    if (new_rotation && name.find(".rotation.") != std::string::npos) continue;
     if (!name.starts_with("classifier.") && !name.starts_with("qa_outputs.")) {
       throw IoError(files.weights.string(), IoError::kNoOffset, "no tensor " + name);
     }

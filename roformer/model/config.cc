@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "io/json_file.h"
 #include "json/json.h"
@@ -56,6 +57,14 @@ constexpr Names<AttentionKind, 2> kKinds{
     {{"softmax", AttentionKind::kSoftmax}, {"linear", AttentionKind::kLinear}}};
 constexpr Names<QkNorm, 3> kQkNorms{
     {{"none", QkNorm::kNone}, {"layer", QkNorm::kLayer}, {"rms", QkNorm::kRms}}};
+constexpr Names<RopeLearn, 5> kLearns{{{"none", RopeLearn::kNothing},
+                                       {"gain", RopeLearn::kGain},
+                                       {"frequencies", RopeLearn::kFrequencies},
+                                       {"per_head", RopeLearn::kPerHead},
+                                       {"receptive_field", RopeLearn::kReceptiveField}}};
+constexpr Names<PositionStepsOf, 3> kSteps{{{"none", PositionStepsOf::kNone},
+                                            {"token", PositionStepsOf::kToken},
+                                            {"head", PositionStepsOf::kHead}}};
 constexpr Names<Pooling, 2> kPoolings{{{"cls", Pooling::kCls}, {"mean", Pooling::kMean}}};
 
 template <typename T, std::size_t kCount>
@@ -269,7 +278,54 @@ void check_bert(const Config& c) {
   }
 }
 
+/// A layer's own rotation has the same frequencies for queries and keys, and for all texts.
+void check_own_rotation(const Config& c) {
+  const LayerRopes ropes = layer_ropes(c);
+  if (ropes.depend_on_context() && c.rope_context == 0) {
+    fail("rope_context", "set for rope_learn, position_steps and rotary_output with this rope_type",
+         0);
+  }
+  for (const ModelRope& rope : ropes.ropes) {
+    if (std::holds_alternative<Xpos>(rope.recipe.scaling)) {
+      fail("rope_learn, position_steps and rotary_output", "unset for xPos", "xPos");
+    }
+  }
+}
+
+/// Options of a layer's own rotation.
+void check_rotation(const Config& c) {
+  const bool fits = rotates(c) && c.attention_type == AttentionKind::kSoftmax;
+  const std::string_view rule = "for RoPE and softmax attention";
+  if (c.rope_learn != RopeLearn::kNothing && !fits) {
+    fail("rope_learn", std::string("none, except ").append(rule), name_of(kLearns, c.rope_learn));
+  }
+  if (c.position_steps != PositionStepsOf::kNone && !fits) {
+    fail("position_steps", std::string("none, except ").append(rule),
+         name_of(kSteps, c.position_steps));
+  }
+  if (c.rotary_output && !fits) {
+    fail("rotary_output", std::string("false, except ").append(rule), "true");
+  }
+  if (c.position_steps == PositionStepsOf::kHead && c.rope_learn == RopeLearn::kPerHead) {
+    fail("position_steps", "none or token with rope_learn per_head", "head");
+  }
+  if (c.rope_learn != RopeLearn::kNothing || c.position_steps != PositionStepsOf::kNone ||
+      c.rotary_output) {
+    check_own_rotation(c);
+  }
+  if (!(c.rope_rho >= 0.0 && c.rope_rho <= 10.0)) fail("rope_rho", "from 0 to 10", c.rope_rho);
+}
+
 }  // namespace
+
+std::string_view name_of(RopeLearn learn) noexcept { return name_of(kLearns, learn); }
+
+RopeLearn rope_learn_of(std::string_view name) {
+  for (const auto& [known, learn] : kLearns) {
+    if (known == name) return learn;
+  }
+  fail("rope_learn", "none, gain, frequencies, per_head or receptive_field", quote(name));
+}
 
 std::string_view architecture_of(Task task) noexcept {
   for (const auto& [name, known] : kTasks) {
@@ -307,6 +363,7 @@ void check_config(const Config& c) {
     if (c.rotary_value) fail("rotary_value", "false for linear attention", "true");
   }
   check_ropes(c);
+  check_rotation(c);
 }
 
 Config config_from_json(Json object, const std::string& source) {
@@ -360,6 +417,10 @@ Config config_from_json(Json object, const std::string& source) {
   reader.read("qk_norm", c.qk_norm, kQkNorms);
   reader.read("attention_type", c.attention_type, kKinds);
   reader.read("pair_pooling", c.pair_pooling, kPoolings);
+  reader.read("rope_learn", c.rope_learn, kLearns);
+  reader.read("rope_rho", c.rope_rho);
+  reader.read("position_steps", c.position_steps, kSteps);
+  reader.read("rotary_output", c.rotary_output);
   c.other = reader.rest().dump();
   try {
     check_config(c);
@@ -436,6 +497,12 @@ std::string to_json(const Config& c) {
   if (c.attention_type != plain.attention_type) {
     json["attention_type"] = name_of(kKinds, c.attention_type);
   }
+  if (c.rope_learn != plain.rope_learn) json["rope_learn"] = name_of(kLearns, c.rope_learn);
+  if (c.rope_rho != plain.rope_rho) json["rope_rho"] = c.rope_rho;
+  if (c.position_steps != plain.position_steps) {
+    json["position_steps"] = name_of(kSteps, c.position_steps);
+  }
+  if (c.rotary_output) json["rotary_output"] = true;
   if (c.task == Task::kPairMatching) json["pair_pooling"] = name_of(kPoolings, c.pair_pooling);
   json.sort();
   return json.dump_lines();

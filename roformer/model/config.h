@@ -44,6 +44,16 @@ enum class NormType : std::uint8_t { kLayer, kRms };
 /// Norm of each head of the queries and keys, with a gain, before the rotation.
 enum class QkNorm : std::uint8_t { kNone, kLayer, kRms };
 enum class AttentionKind : std::uint8_t { kSoftmax, kLinear };
+/// What a layer learns of its rotation, relative to the rope's frequencies f; `rope_learn`.
+enum class RopeLearn : std::uint8_t {
+  kNothing,         // "none"
+  kGain,            // "gain": f exp(a) for each pair
+  kFrequencies,     // "frequencies": f + d for each pair and axis
+  kPerHead,         // "per_head": f + d for each head, pair and axis (RoPE-Mixed)
+  kReceptiveField,  // "receptive_field": alpha / 10000^rope_rho + (1 - alpha) f
+};
+/// Whether positions are learned functions of the tokens; `position_steps`.
+enum class PositionStepsOf : std::uint8_t { kNone, kToken, kHead };
 /// The vector of a sequence for kPairMatching: its first token, or the mean over all but padding.
 enum class Pooling : std::uint8_t { kCls, kMean };
 
@@ -100,6 +110,11 @@ struct Config {
   QkNorm qk_norm = QkNorm::kNone;
   AttentionKind attention_type = AttentionKind::kSoftmax;
   Pooling pair_pooling = Pooling::kMean;
+  RopeLearn rope_learn = RopeLearn::kNothing;
+  double rope_rho = 1.0;
+  PositionStepsOf position_steps = PositionStepsOf::kNone;
+  /// RoPER: values are rotated as keys are, and outputs of attention back by the query's position.
+  bool rotary_output = false;
 
   /// The file's other keys, as a JSON object, written back unchanged.
   std::string other = "{}";
@@ -110,6 +125,11 @@ struct Config {
   }
   bool causal() const noexcept { return is_decoder || task == Task::kCausalLm; }
 };
+
+/// "gain": the name of what is learned.
+std::string_view name_of(RopeLearn learn) noexcept;
+/// Throws std::invalid_argument for another name.
+RopeLearn rope_learn_of(std::string_view name);
 
 /// "RoFormerForMaskedLM"
 std::string_view architecture_of(Task task) noexcept;

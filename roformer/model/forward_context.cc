@@ -16,7 +16,8 @@ std::vector<std::optional<transformer::RotationTable>> rotation_tables(
     const Config& config, const ForwardContext& context, const at::Tensor& x) {
   std::vector<std::optional<transformer::RotationTable>> tables;
   if (context.ops != &fused_ops() || !x.is_cuda() || !at::GradMode::is_enabled() ||
-      config.attention_type != AttentionKind::kSoftmax) {
+      config.attention_type != AttentionKind::kSoftmax ||
+      config.rope_learn != RopeLearn::kNothing || config.position_steps != PositionStepsOf::kNone) {
     return tables;
   }
   const std::int64_t longest =

@@ -72,11 +72,13 @@ HiddenStates EmbeddingsImpl::forward(const Inputs& inputs, transformer::Encoding
 
 // ---- Attention ----------------------------------------------------------------------------------
 
-SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope)
+SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope,
+                                     const std::string& rope_text)
     : ::torch::nn::Module("SelfAttention"),
       num_heads_(config.num_attention_heads),
       kind_(config.attention_type),
-      rotate_values_(config.rotary_value),
+      rotate_values_(config.rotary_value || config.rotary_output),
+      rotate_outputs_(config.rotary_output && rope),
       dropout_(config.attention_probs_dropout_prob),
       rope_(rope) {
   const std::int64_t size = config.hidden_size;
@@ -91,15 +93,18 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::si
     query_norm_ = add_norm("query_norm");
     key_norm_ = add_norm("key_norm");
   }
+  if (rope) rotation_ = make_layer_rotation(config, rope_text);
+  if (rotation_) register_module("rotation", rotation_);
 }
 
 HeadProjections SelfAttentionImpl::projections() const {
+  const bool replaces = rotation_ && rotation_->replaces_encoding();
   return {.query = *query_,
           .key = *key_,
           .value = *value_,
           .num_heads = num_heads_,
           // Linear attention rotates by itself, after its feature map.
-          .rope = kind_ == AttentionKind::kSoftmax ? rope_ : std::nullopt,
+          .rope = kind_ == AttentionKind::kSoftmax && !replaces ? rope_ : std::nullopt,
           .rotate_values = rotate_values_,
           .query_norm = query_norm_.get(),
           .key_norm = key_norm_.get()};
@@ -132,10 +137,15 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& que
                                       const std::vector<at::Tensor>& weights,
                                       transformer::EncodingImpl& encoding,
                                       const ForwardContext& context, Cache::Layer* cache) {
-  const Heads heads =
-      context.ops->project_heads(x, queries, weights, projections(), encoding, context);
-  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
-                                                       : softmax(heads, context, cache);
+  Heads heads = context.ops->project_heads(x, queries, weights, projections(), encoding, context);
+  LayerPositions positions;
+  if (rotation_) positions = rotation_->positions(x, context, cache);
+  if (rotation_ && rotation_->replaces_encoding()) {
+    heads = rotation_->rotate(heads, positions, rotate_values_);
+  }
+  at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
+                                                 : softmax(heads, context, cache);
+  if (rotate_outputs_) y = rotation_->unrotate(y, positions);
   return y.transpose(1, 2).flatten(2);
 }
 
@@ -147,10 +157,12 @@ ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(config.hidden_size, config));
 }
 
-LayerImpl::LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope)
+LayerImpl::LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope,
+                     const std::string& rope_text)
     : ::torch::nn::Module("Layer"), number_(number), activation_(config.hidden_act) {
   const auto attention = add_group(*this, "attention");
-  self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config, rope));
+  self_ = attention->register_module("self",
+                                     std::make_shared<SelfAttentionImpl>(config, rope, rope_text));
   attention_output_ = attention->register_module(
       "output", std::make_shared<ResidualImpl>(config.hidden_size, config));
   intermediate_ = add_group(*this, "intermediate")
@@ -192,14 +204,26 @@ EncoderImpl::EncoderImpl(const Config& config)
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const std::optional<std::size_t> rope =
         ropes.empty() ? std::nullopt : rotation_.layers().of_layer[static_cast<std::size_t>(i)];
-    layers_.push_back(
-        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, i, rope)));
+    layers_.push_back(group->register_module(
+        std::to_string(i),
+        std::make_shared<LayerImpl>(config, i, rope, rope ? ropes[*rope].text : std::string())));
   }
 }
 
 transformer::EncodingImpl& EncoderImpl::encoding_of_layer(std::size_t layer) {
   if (rotations_.empty()) return *encoding_;
   return *rotations_[rotation_.layers().of_layer[layer].value_or(0)];
+}
+
+std::vector<const torch::RotaryEmbeddingImpl*> EncoderImpl::learned_rotations() const {
+  std::vector<const torch::RotaryEmbeddingImpl*> all;
+  for (const auto& layer : layers_) {
+    const LayerRotationImpl* rotation = layer->rotation();
+    if (rotation != nullptr && rotation->frequencies() != nullptr) {
+      all.push_back(rotation->frequencies());
+    }
+  }
+  return all;
 }
 
 /// The bias of the scores is an input, too: it is computed before the layers, which share it.

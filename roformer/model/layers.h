@@ -20,6 +20,7 @@
 #include "roformer/model/config.h"
 #include "roformer/model/forward_context.h"
 #include "roformer/model/layer_ops.h"
+#include "roformer/model/layer_rotation.h"
 #include "roformer/model/model.h"
 #include "roformer/model/modules.h"
 #include "rotary/transformer/encodings.h"
@@ -45,17 +46,20 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   std::shared_ptr<NormImpl> norm_;
 };
 
-/// "self": "query", "key", "value", and "query_norm", "key_norm" where the config has qk_norm.
+/// "self": "query", "key", "value", "query_norm" and "key_norm" where the config has qk_norm, and
+/// "rotation" where the layer has its own.
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
-  /// `rope`: index of the layer's rope; none without rotation.
-  SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope);
+  /// `rope`: index of the layer's rope, and its text; none without rotation.
+  SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope,
+                    const std::string& rope_text);
   /// [batch, queries, hidden_size], for keys and values of x and queries of `queries`: x itself, or
   /// its selected tokens.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& queries,
                      const std::vector<at::Tensor>& weights, transformer::EncodingImpl& encoding,
                      const ForwardContext& context, Cache::Layer* cache);
   HeadProjections projections() const;
+  const LayerRotationImpl* rotation() const noexcept { return rotation_.get(); }
 
  private:
   at::Tensor softmax(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
@@ -64,8 +68,10 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   std::int64_t num_heads_;
   AttentionKind kind_;
   bool rotate_values_;
+  bool rotate_outputs_;
   double dropout_;
   std::optional<std::size_t> rope_;
+  std::shared_ptr<LayerRotationImpl> rotation_;
   Dense query_;
   Dense key_;
   Dense value_;
@@ -91,9 +97,11 @@ class ResidualImpl : public ::torch::nn::Module {
 /// "attention": "self" and "output"; "intermediate": "dense"; "output".
 class LayerImpl : public ::torch::nn::Module {
  public:
-  LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope);
+  LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope,
+            const std::string& rope_text);
   HiddenStates forward(const HiddenStates& x, transformer::EncodingImpl& encoding,
                        const ForwardContext& context, Cache::Layer* cache);
+  const LayerRotationImpl* rotation() const noexcept { return self_->rotation(); }
 
  private:
   std::int64_t number_;
@@ -116,6 +124,8 @@ class EncoderImpl : public ::torch::nn::Module {
   transformer::EncodingImpl& encoding() noexcept { return *encoding_; }
   const Rotation& rotation() const noexcept { return rotation_; }
   void set_checkpointing(bool on) noexcept { checkpointing_ = on; }
+  /// The layers' learned rotations; none without rope_learn.
+  std::vector<const torch::RotaryEmbeddingImpl*> learned_rotations() const;
   /// The kernel of softmax attention in the first layer of the last forward().
   const std::string& backend() const noexcept { return backend_; }
 

@@ -57,6 +57,15 @@ const at::Tensor& RoFormerImpl::word_embeddings() const { return embeddings_->wo
 
 void RoFormerImpl::set_checkpointing(bool on) { encoder_->set_checkpointing(on); }
 
+std::vector<RoFormerImpl::LayerFrequencies> RoFormerImpl::learned_frequencies() const {
+  const at::NoGradGuard no_grad;
+  std::vector<LayerFrequencies> all;
+  for (const torch::RotaryEmbeddingImpl* layer : encoder_->learned_rotations()) {
+    all.push_back({.learned = layer->frequencies(), .base = layer->base_frequencies()});
+  }
+  return all;
+}
+
 Parameter RoFormerImpl::indexed_word_embeddings() const { return embeddings_->indexed_words(); }
 
 void RoFormerImpl::choose_ops(const Inputs& in, ForwardContext& context) const {

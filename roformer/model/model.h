@@ -42,6 +42,8 @@ struct Cache {
   struct Layer {
     transformer::KeyValueCache softmax{};
     transformer::LinearState linear{};
+    /// With position_steps: of the last token, [batch] or [batch, heads].
+    at::Tensor position{};
   };
   std::vector<Layer> layers{};
   std::int64_t tokens = 0;
@@ -114,6 +116,13 @@ class RoFormerImpl : public ::torch::nn::Module {
   /// The attention kernel of the last forward(), in its first layer: "rotary", "flash", "cudnn",
   /// "efficient", "math" or "linear".
   const std::string& attention_backend() const noexcept { return backend_; }
+  /// With rope_learn, of each layer: as learned, [pairs, axes] or [heads, pairs, axes], and as the
+  /// rope has them, [pairs, axes]; float64.
+  struct LayerFrequencies {
+    at::Tensor learned{};
+    at::Tensor base{};
+  };
+  std::vector<LayerFrequencies> learned_frequencies() const;
 
  private:
   /// Fused operations are for mixed precision, and for float32 on a GPU.
@@ -138,6 +147,7 @@ class ModelImpl : public ::torch::nn::Module {
   virtual Output forward(const Inputs& inputs) = 0;
 
   const Config& config() const noexcept { return config_; }
+  const RoFormerImpl& roformer() const noexcept { return *roformer_; }
   RoFormerImpl& roformer() noexcept { return *roformer_; }
   /// Mixed precision: layers, `hidden` and the logits of language models are computed in this
   /// type, at::kBFloat16 for one. Parameters and their gradients, embeddings, norms, the loss and

@@ -34,6 +34,12 @@ void check_parameter(const std::string& name, const at::Tensor& parameter,
   }
 }
 
+/// Norms and biases do not decay, nor do frequencies and steps of positions: 0 is no better a value
+/// of them than another.
+bool decays(const std::string& name, const at::Tensor& parameter) {
+  return parameter.dim() >= 2 && name.find(".rotation.") == std::string::npos;
+}
+
 }  // namespace
 
 void index_parameters(::torch::nn::Module& model) {
@@ -52,10 +58,11 @@ ParameterStore::ParameterStore(::torch::nn::Module& module, std::int64_t ranks) 
   const at::NoGradGuard no_grad;
   const auto parameters = module.named_parameters();
   segment_of_.assign(parameters.size(), -1);
-  for (const bool decays : {true, false}) {
+  for (const bool decaying : {true, false}) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& parameter = parameters[i].value();
-      if (!parameter.requires_grad() || (parameter.dim() >= 2) != decays) continue;
+      if (!parameter.requires_grad() || decays(parameters[i].key(), parameter) != decaying)
+        continue;
       segment_of_[i] = static_cast<std::int64_t>(segments_.size());
       segments_.push_back({.name = parameters[i].key(), .parameter = parameter});
     }
@@ -66,7 +73,7 @@ ParameterStore::ParameterStore(::torch::nn::Module& module, std::int64_t ranks) 
     check_parameter(segment.name, segment.parameter, segments_.front().parameter);
     segment.offset = size;
     size += round_up(segment.parameter.numel(), kAlignment);
-    if (segment.parameter.dim() >= 2) num_decaying_ = size;
+    if (decays(segment.name, segment.parameter)) num_decaying_ = size;
   }
   size = round_up(size, kAlignment * ranks);
   values_ = at::zeros({size}, segments_.front().parameter.options().requires_grad(false));

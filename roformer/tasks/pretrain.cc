@@ -97,12 +97,17 @@ void check_lengths(const Config& config, const std::vector<Stage>& stages) {
   }
 }
 
+void set_rope_learn(const RunConfig& run, Config& config) {
+  if (run.rope_learn != "auto") config.rope_learn = rope_learn_of(run.rope_learn);
+}
+
 Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::Device device) {
   const Task task = run.objective == "causal" ? Task::kCausalLm : Task::kMaskedLm;
   at::manual_seed(run.seed);
   const auto change = [&](Config& config) {
     config.task = task;
     apply_rope_change({.rope = run.rope, .context = run.context}, config);
+    set_rope_learn(run, config);
   };
   Model model;
   if (!run.init.empty()) {

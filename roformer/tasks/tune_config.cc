@@ -54,6 +54,11 @@ std::vector<BoundKey> keys_of(TuneConfig& config) {
         "accuracy"},
        &config.metric,
        {"auto|accuracy|f1|macro_f1|matthews|pearson|spearman|exact|loss"}},
+      {{"rope_learn", "WORD",
+        "what layers learn of their rotation: none, gain, frequencies, per_head or "
+        "receptive_field; auto: what the model's config says"},
+       &config.rope_learn,
+       {"auto|none|gain|frequencies|per_head|receptive_field"}},
       {{"tokenizer", "WORD",
         "auto (roformer with a dictionary, else bert), roformer, bert, character or byte"},
        &config.tokenizer,

@@ -44,6 +44,9 @@ struct TuneConfig {
   /// By which the best epoch is chosen: "auto" or a name of evaluate() in finetune.h.
   std::string metric = "auto";
 
+  /// What layers learn of their rotation, as in the model's config; "auto": what that says.
+  std::string rope_learn = "auto";
+
   // ---- The text ---------------------------------------------------------------------------------
   std::string tokenizer = "auto";
   std::string vocab;

@@ -17,7 +17,8 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  /// Decoupled; not applied to norms and biases (parameters of fewer than two dimensions).
+  /// Decoupled; not applied to norms and biases (parameters of fewer than two dimensions), nor
+  /// to parameters of the rotation.
   double weight_decay = 0.01;
 };
 

@@ -42,6 +42,11 @@ std::vector<BoundKey> keys_of(RunConfig& config) {
        &config.context,
        {{}, 0.0, 1048576.0}},
       {{"objective", "WORD", "masked or causal"}, &config.objective, {"masked|causal"}},
+      {{"rope_learn", "WORD",
+        "what layers learn of their rotation: none, gain, frequencies, per_head or "
+        "receptive_field; auto: what the model's config says"},
+       &config.rope_learn,
+       {"auto|none|gain|frequencies|per_head|receptive_field"}},
       {{"corpus", "PATH...", "texts, folders of texts, or a token cache"}, &config.corpus},
       {{"format", "WORD", "auto, paragraphs (blank lines between documents), lines or jsonl"},
        &config.format,

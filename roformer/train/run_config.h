@@ -30,6 +30,8 @@ struct RunConfig {
   std::int64_t context = 0;
   /// "masked" or "causal".
   std::string objective = "masked";
+  /// What layers learn of their rotation, as in the model's config; "auto": what that says.
+  std::string rope_learn = "auto";
 
   // ---- The data ---------------------------------------------------------------------------------
   /// Texts, folders of texts, or one token cache.

@@ -155,10 +155,9 @@ class RotationImpl final : public EncodingImpl {
  public:
   explicit RotationImpl(const EncodingOptions& options)
       : EncodingImpl("Rotation"),
-        rotation_(register_module(
-            "rotation",
-            torch::RotaryEmbedding(
-                {.rope = options.rope, .learn = options.learn, .heads = options.heads}))),
+        rotation_(register_module("rotation", torch::RotaryEmbedding({.rope = options.rope,
+                                                                      .learn = options.learn,
+                                                                      .heads = options.heads}))),
         grows_(torch::find_rope(options.rope)->grows()),
         softmax_scale_(torch::find_rope(options.rope)->frequencies().softmax_scale) {}
   EncodingTargets targets() const override { return {.query_key = true}; }

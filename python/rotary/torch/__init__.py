@@ -51,12 +51,14 @@ from .linear_attention import (
 )
 from .module import RotaryEmbedding
 from .patching import check, patch
+from .position_steps import PositionSteps
 from .text import rope_text
 
 __all__ = [
     "Alibi", "Attention", "ContextParallel", "DistanceBias", "Encoding", "Hybrid", "Kerple",
-    "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "RotaryEmbedding",
-    "Rotation", "Sinusoidal", "T5Bias", "adjoint", "attend", "attention_backend", "check",
-    "last_attention_backend", "linear_attend", "make_encoding", "orthogonal_features", "patch",
-    "rope_text", "rotate", "rotate_", "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
+    "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "PositionSteps",
+    "RotaryEmbedding", "Rotation", "Sinusoidal", "T5Bias", "adjoint", "attend",
+    "attention_backend", "check", "last_attention_backend", "linear_attend", "make_encoding",
+    "orthogonal_features", "patch", "rope_text", "rotate", "rotate_", "rotate_by_table", "shift",
+    "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip
