@@ -58,7 +58,7 @@ std::string rotation_json(const Config& c) {
 /// The reader names itself in its errors, a config its keys.
 std::vector<ModelRope> read_ropes(const Config& config) {
   try {
-    return Model::from_config(rotation_json(config), std::string(kSource)).ropes;
+    return rotary::Model::from_config(rotation_json(config), std::string(kSource)).ropes;
   } catch (const std::invalid_argument& error) {
     constexpr std::string_view kPrefix = "[Model] ";
     std::string_view text = error.what();
