@@ -3,6 +3,7 @@
 
 #include "roformer/checkpoint/convert.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -127,7 +128,9 @@ Conversion convert_to_rope(const fs::path& path) {
   for (const std::string& name : report.unused) {
     result.dropped.push_back({name, "no such tensor in a RoFormer"});
   }
-  model->to(kept.begin()->second.scalar_type());  // as it was
+  const auto real =
+      std::ranges::find_if(kept, [](const auto& one) { return one.second.is_floating_point(); });
+  model->to(real->second.scalar_type());  // as it was
   result.tensors = weights_of(*model);
   return result;
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The files of a checkpoint and the tensors in them.
-#include <array>
 #include <set>
 #include <utility>
 

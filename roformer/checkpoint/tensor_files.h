@@ -17,8 +17,8 @@ namespace rotary::roformer {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
-/// The tensors of a .safetensors file, as read-only views of its memory mapping, which lives as long
-/// as one of them. Throws IoError.
+/// The tensors of a .safetensors file, as read-only views of its memory mapping, which lives as
+/// long as one of them. Throws IoError.
 TensorMap read_tensors(const std::filesystem::path& path);
 
 /// The same for a dict of tensors that torch.save() wrote, as an archive or before PyTorch 1.6; no

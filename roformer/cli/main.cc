@@ -20,8 +20,8 @@ constexpr const char* kFooter = R"(Examples:
   roformer bench config.json --rows 64           training speed on this machine
 
 A model is a folder with config.json and model.safetensors or pytorch_model.bin, as from Hugging
-Face, or a .safetensors file with its config beside it. Exit codes: 0 success, 1 failure, 2 wrong usage.
-`roformer VERB --help` describes a verb.)";
+Face, or a .safetensors file with its config beside it. Exit codes: 0 success, 1 failure, 2 wrong
+usage. `roformer VERB --help` describes a verb.)";
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 // The pickles of torch.save(), as data: texts, numbers, containers, tensors and their storages.
 //
 // A pickle is a program for a stack machine that can call any function of Python. This machine
-// knows the opcodes that torch.save() uses (protocol 2) and six functions, none of which it calls:
+// knows the opcodes that torch.save() uses (protocol 2) and five functions, none of which it calls:
 //
 //   collections.OrderedDict()                              an empty dict
 //   torch._utils._rebuild_tensor(storage, offset, size, stride), _rebuild_tensor_v2(the same, ...)
@@ -17,7 +17,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -136,25 +136,48 @@ TEST(FreezePatterns, RangesCoverTheBufferOnce) {
 }
 
 TEST_F(FreezeTest, FrozenParametersKeepTheirBits) {
+  int runs = 0;
   for (const bool checkpointing : {false, true}) {
-    const Model model = make(freeze_config());
-    const Weights before = weights_by_name(*model);
-    TrainOptions options = freeze_options(0);
-    options.checkpointing = checkpointing;
-    options.folder = path(checkpointing ? "a" : "b");
-    RandomRows batches;
-    Trainer(model, options).run(source_of(batches));
-    const Weights after = weights_by_name(*model);
-    for (const auto& [name, tensor] : after) {
-      EXPECT_EQ(at::equal(tensor, before.at(name)), is_frozen(name)) << name;
-    }
-    for (const auto& [name, moment] :
-         read_tensors(last_checkpoint(options.folder) / "optimizer.safetensors")) {
-      if (name != "steps" && is_frozen(name)) {
-        EXPECT_EQ(moment.abs().max().item<double>(), 0.0) << name;
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const Model model = make(freeze_config());
+      const Weights before = weights_by_name(*model);
+      TrainOptions options = freeze_options(0);
+      options.checkpointing = checkpointing;
+      options.compute_type = type;
+      options.folder = path(std::to_string(++runs));
+      RandomRows batches;
+      Trainer(model, options).run(source_of(batches));
+      for (const auto& [name, tensor] : weights_by_name(*model)) {
+        EXPECT_EQ(at::equal(tensor, before.at(name)), is_frozen(name)) << name;
+      }
+      for (const auto& [name, moment] :
+           read_tensors(last_checkpoint(options.folder) / "optimizer.safetensors")) {
+        if (name != "steps" && is_frozen(name)) {
+          EXPECT_EQ(moment.abs().max().item<double>(), 0.0) << name;
+        }
+      }
+      for (const at::Tensor& parameter : model->parameters()) {
+        EXPECT_TRUE(parameter.requires_grad());
       }
     }
-    for (const at::Tensor& parameter : model->parameters()) EXPECT_TRUE(parameter.requires_grad());
+  }
+}
+
+TEST_F(FreezeTest, PartsOfAProductCanBeFrozen) {
+  // Fused operations compute one gradient of queries, keys and values.
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Model model = make(freeze_config());
+    const Weights before = weights_by_name(*model);
+    TrainOptions options = freeze_options(0, 2);
+    options.freeze = {"query", "LayerNorm"};
+    options.compute_type = type;
+    RandomRows batches;
+    Trainer(model, options).run(source_of(batches));
+    for (const auto& [name, tensor] : weights_by_name(*model)) {
+      const bool frozen =
+          name.find("query") != std::string::npos || name.find("LayerNorm") != std::string::npos;
+      EXPECT_EQ(at::equal(tensor, before.at(name)), frozen) << name;
+    }
   }
 }
 

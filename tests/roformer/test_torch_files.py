@@ -73,7 +73,7 @@ def test_old_names_views_and_parameters(tmp_path, zipped, prefix):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_types(tmp_path, dtype, zipped):
     model = make("RoFormerForMaskedLM").to(dtype)
-    others = {"number": torch.tensor(3), "flags": torch.tensor([True, False])}
+    others = {"a_number": torch.tensor(3), "flags": torch.tensor([True, False])}
     folder = write_folder(tmp_path / "model", model, model.state_dict() | others, zipped)
     run("convert", folder, tmp_path / "new")
     written = load_file(tmp_path / "new" / "model.safetensors")
