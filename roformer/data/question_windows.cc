@@ -20,12 +20,10 @@ std::vector<std::int64_t> answer_tokens(const Question& question, const Tokens& 
                                         std::size_t begin, std::size_t end, std::size_t offset) {
   if (question.answers.empty()) return {0, 0};
   const std::size_t answer_end = question.begin + question.answers.front().size();
-  const auto after = [](std::size_t byte) {
-    return [byte](const TextSpan& span) { return span.end <= byte; };
-  };
   // Spans ascend: the answer is the tokens from the first that ends behind its beginning to the
   // last that begins before its end.
-  const auto first = std::ranges::partition_point(context.spans, after(question.begin));
+  const auto first = std::ranges::partition_point(
+      context.spans, [&](const TextSpan& span) { return span.end <= question.begin; });
   const auto last = std::ranges::partition_point(
       context.spans, [&](const TextSpan& span) { return span.begin < answer_end; });
   const auto a = static_cast<std::size_t>(first - context.spans.begin());
@@ -48,11 +46,11 @@ QuestionWindows::QuestionWindows(std::shared_ptr<const QuestionSet> set,
   const std::size_t capacity = options.max_length == 0 ? std::numeric_limits<std::size_t>::max()
                                                        : options.max_length - kNumSpecial;
   Tokens question;
-  Tokens context;
   for (std::size_t i = 0; i < set_->questions.size(); ++i) {
     const Question& one = set_->questions[i];
     tokenizer_->tokenize(one.question, question);
     const auto kept = long_contexts_.find(one.context);
+    Tokens context;
     if (kept == long_contexts_.end()) tokenizer_->tokenize(one.context, context);
     const std::size_t size = kept == long_contexts_.end() ? context.size() : kept->second.size();
     const bool fits = question.size() + size <= capacity;
@@ -91,10 +89,11 @@ ExampleRow QuestionWindows::read(std::size_t window) const {
 
 ExampleRows rows_of(std::shared_ptr<const QuestionWindows> windows) {
   if (!windows) return {};
-  return {.count = windows->size(),
-          .read = [windows](std::size_t k, const Tokenizer&, const EncodeOptions&) {
-            return windows->read(k);
-          }};
+  const std::size_t count = windows->size();
+  return {
+      .count = count,
+      .read = [windows = std::move(windows)](std::size_t k, const Tokenizer&,
+                                             const EncodeOptions&) { return windows->read(k); }};
 }
 
 bool is_of_context(const Encoding& encoding, std::size_t token) noexcept {
