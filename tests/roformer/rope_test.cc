@@ -190,6 +190,14 @@ TEST(LayerRopes, AThetaOfZeroIsNoRotation) {
   EXPECT_NE(rope_text(config, 1), "");
 }
 
+// Llama 4's other key.
+TEST(LayerRopes, EveryNthLayerMayBeWithoutRotation) {
+  Config config = small(Task::kMaskedLm);
+  config.other = R"({"no_rope_layer_interval": 2})";
+  EXPECT_NE(rope_text(config, 0), "");
+  EXPECT_EQ(rope_text(config, 1), "");
+}
+
 TEST(LayerRopes, FollowLayerTypes) {
   Config config = small(Task::kMaskedLm);
   config.rope_parameters = R"({"full_attention": {"rope_type": "linear", "factor": 4},
