@@ -39,8 +39,8 @@ at::Tensor position_table(const Config& config, at::ScalarType type) {
   const at::Tensor positions = at::arange(config.max_position_embeddings, at::kDouble);
   const at::Tensor angles = at::outer(positions, frequencies);
   const std::vector<std::int64_t> rest = {0, config.head_dim() / 2 - rope.pairs};
-  return at::cat({at::constant_pad_nd(angles.sin() * rope.scale, rest, 0.0),
-                  at::constant_pad_nd(angles.cos() * rope.scale, rest, 1.0)},
+  return at::cat({at::constant_pad_nd(angles.sin().mul_(rope.scale), rest, 0.0),
+                  at::constant_pad_nd(angles.cos().mul_(rope.scale), rest, 1.0)},
                  1)
       .to(at::kFloat)
       .to(type);

@@ -49,7 +49,8 @@ std::string rotation_json(const Config& c) {
     json["rope_parameters"] = xpos;
   }
   const Json other = internal::parse_json(c.other, "config");
-  for (const char* key : {"layer_types", "original_max_position_embeddings"}) {
+  for (const char* key :
+       {"layer_types", "no_rope_layer_interval", "original_max_position_embeddings"}) {
     if (const Json* found = other.find(key)) json[key] = *found;
   }
   return json.dump();

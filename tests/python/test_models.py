@@ -90,8 +90,18 @@ def test_recipes_round_trip(path):
             axes=recipe.axes,
             direction=recipe.direction,
             gain=recipe.gain,
+            wavelengths=recipe.wavelengths,
         )
         assert again == rope.make_rope()
+
+
+def test_resonance_has_whole_wavelengths():
+    for scaling in (None, rotary.Yarn(factor=4, original_context=512)):
+        rope = rotary.Rope(
+            head_dim=64, theta=1e4, pairing="half", scaling=scaling, wavelengths="whole"
+        )
+        lengths = rotary.wavelengths(rope)
+        np.testing.assert_allclose(lengths, np.round(lengths), rtol=1e-14)
 
 
 def test_one_of_several_ropes():

@@ -190,6 +190,14 @@ TEST(LayerRopes, AThetaOfZeroIsNoRotation) {
   EXPECT_NE(rope_text(config, 1), "");
 }
 
+// Llama 4's other key.
+TEST(LayerRopes, EveryNthLayerMayBeWithoutRotation) {
+  Config config = small(Task::kMaskedLm);
+  config.other = R"({"no_rope_layer_interval": 2})";
+  EXPECT_NE(rope_text(config, 0), "");
+  EXPECT_EQ(rope_text(config, 1), "");
+}
+
 TEST(LayerRopes, FollowLayerTypes) {
   Config config = small(Task::kMaskedLm);
   config.rope_parameters = R"({"full_attention": {"rope_type": "linear", "factor": 4},
@@ -204,6 +212,40 @@ TEST(LayerRopes, FollowLayerTypes) {
   Config linear = small(Task::kMaskedLm);
   linear.rope_parameters = R"({"rope_type": "linear", "factor": 4})";
   EXPECT_EQ(rope_text(config, 1), rope_text(linear, 0));
+}
+
+// Fused operations, and a last layer that computes some tokens only.
+TEST(LayerRopes, HoldInFusedOperations) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = ids_of(2, 12);
+  const at::Tensor tokens = at::tensor({1, 5, 13, 22}, at::kLong);
+  for (const std::vector<double>& thetas :
+       {std::vector<double>{20, 10000}, std::vector<double>{0, 20}, std::vector<double>{20, 0}}) {
+    Config config = small(Task::kMaskedLm);
+    config.layer_rope_theta = thetas;
+    const Model m = make(config);
+    const at::Tensor exact = m->roformer().forward({.ids = ids}).flatten(0, 1);
+    EXPECT_LE(apart(m->roformer().forward_at(tokens, {.ids = ids}), exact.index_select(0, tokens)),
+              kRopeRounding);
+    m->set_compute_type(at::kBFloat16);
+    const double scale = exact.abs().max().item<double>();
+    EXPECT_LE(apart(m->roformer().forward({.ids = ids}).flatten(0, 1), exact), 0.03 * scale);
+    EXPECT_LE(apart(m->roformer().forward_at(tokens, {.ids = ids}), exact.index_select(0, tokens)),
+              0.03 * scale);
+  }
+}
+
+TEST(LayerRopes, HoldInLinearAttention) {
+  const at::NoGradGuard no_grad;
+  Config config = small(Task::kMaskedLm);
+  config.attention_type = AttentionKind::kLinear;
+  Config fast = config;
+  fast.rope_theta = 20;
+  Config both = config;
+  both.layer_rope_theta = {20, 0};
+  EXPECT_EQ(apart(logits_without(1, both), logits_without(1, fast)), 0.0);
+  config.position_encoding = "none";
+  EXPECT_EQ(apart(logits_without(0, both), logits_without(0, config)), 0.0);
 }
 
 TEST(LayerRopes, CheckpointedLayersHaveTheSameGradients) {
