@@ -1,20 +1,18 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frequencies of each head on the CPU. Rotation is the library's, by a cos/sin table in which a
-// head is a batch row; the gradient of frequencies is a sum over tokens, in blocks of fixed size so
-// that the order of additions does not depend on the number of threads.
+// Rotation by frequencies of each head on the CPU: the library's, by a cos/sin table in which every
+// head has rows of its own.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
-#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "pytorch/empty_result.h"
@@ -30,8 +28,6 @@ namespace {
 /// Tokens whose cos and sin follow from those before: rounding errors grow by one ulp of double a
 /// token, to 3e-14 at most.
 constexpr std::int64_t kTableBlock = 256;
-/// Tokens of one partial sum of the gradient.
-constexpr std::int64_t kGradientBlock = 64;
 
 /// cos and sin of one head for a block of tokens. Equal distances between tokens, as in text and in
 /// the rows of an image, need one complex product per pair and token.
@@ -48,9 +44,10 @@ class TableBlock {
         step_cos_(pairs_),
         step_sin_(pairs_) {}
 
-  /// `positions`: of axis 0; those of the others follow after `axis_stride`.
-  void fill(const double* positions, std::int64_t axis_stride, std::int64_t tokens, T* cos,
-            T* sin) {
+  /// `positions`: of axis 0; those of the others follow after `axis_stride`. cos and sin of a token
+  /// follow after `token_stride`.
+  void fill(const double* positions, std::int64_t axis_stride, std::int64_t tokens, T* cos, T* sin,
+            std::int64_t token_stride) {
     Axes last{};
     Axes distance{};
     bool has_step = false;
@@ -78,8 +75,8 @@ class TableBlock {
         cos[i] = static_cast<T>(length_ * cos_[i]);
         sin[i] = static_cast<T>(length_ * sin_[i]);
       }
-      cos += pairs_;
-      sin += pairs_;
+      cos += token_stride;
+      sin += token_stride;
     }
   }
 
@@ -118,8 +115,8 @@ double length_of_factor(const PerHeadArgs& args, const SharedRope& rope) {
   return divides_by_scale(args.op) ? 1.0 / scale : scale;
 }
 
-/// cos and sin of every token of a batch row of the positions, [heads, tokens, pairs]; the table's
-/// adjoint changes the sign of sin.
+/// cos and sin of every token of a batch row of the positions, [tokens, heads, pairs] of any strides;
+/// the table's adjoint changes the sign of sin.
 template <typename T>
 void fill_head_tables(const PerHeadArgs& args, const SharedRope& rope, std::int64_t row,
                       const at::Tensor& cos, const at::Tensor& sin) {
@@ -136,163 +133,155 @@ void fill_head_tables(const PerHeadArgs& args, const SharedRope& rope, std::int6
   T* sin_data = sin.mutable_data_ptr<T>();
   at::parallel_for(0, heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t head = task / blocks;
-      const std::int64_t first = task % blocks * kTableBlock;
-      const std::int64_t to = (head * tokens + first) * pairs;
+      const std::int64_t head = task % heads;
+      const std::int64_t first = task / heads * kTableBlock;
+      const std::int64_t to = first * cos.stride(0) + head * cos.stride(1);
       TableBlock<T> block(args.frequencies.const_data_ptr<double>() + head * pairs * axes, pairs,
                           axes, length);
       block.fill(at + first, axis_stride, std::min(kTableBlock, tokens - first), cos_data + to,
-                 sin_data + to);
+                 sin_data + to, cos.stride(0));
     }
   });
 }
 
-/// A view [batch, tokens, heads, head_dim] as [frequency heads, tokens, batch rows, head_dim]: of
-/// the `member`-th head of each group, and of `rows` batch rows from `row` on.
-template <typename View>
-View heads_as_batch(const View& view, std::int64_t groups, std::int64_t member, std::int64_t row,
-                    std::int64_t rows, std::size_t element_size) {
-  const bool batched = view.rank == 4;
-  const std::size_t tokens = batched ? 1 : 0;
-  const std::int64_t batch_stride = batched ? view.strides[0] : 0;
-  const std::int64_t group = view.shape[tokens + 1] / groups;
-  View result = view;
-  using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
-                                  const char, char>;
-  result.data =
-      static_cast<Byte*>(view.data) + (row * batch_stride + member * view.strides[tokens + 1]) *
-                                          static_cast<std::int64_t>(element_size);
-  result.rank = 4;
-  result.shape = {groups, view.shape[tokens], rows, view.shape[tokens + 2]};
-  result.strides = {view.strides[tokens + 1] * group, view.strides[tokens], batch_stride,
-                    view.strides[tokens + 2]};
-  return result;
-}
+/// A tensor [batch, tokens, heads, head_dim] whose heads are in groups that share frequencies.
+struct GroupedHeads {
+  GroupedHeads(const Dims& shape, const Dims& strides, int rank, std::int64_t frequency_heads) {
+    const std::size_t at = rank == 4 ? 1 : 0;
+    batch = rank == 4 ? shape[0] : 1;
+    batch_stride = rank == 4 ? strides[0] : 0;
+    tokens = shape[at];
+    token_stride = strides[at];
+    heads = frequency_heads;
+    group = shape[at + 1] / heads;
+    member_stride = strides[at + 1];
+    head_stride = group * member_stride;
+    head_dim = shape[at + 2];
+    element_stride = strides[at + 2];
+  }
 
-/// Operands that are rotated by one table.
-void rotate_group(at::TensorList from, at::TensorList to, const PerHeadArgs& args,
-                  const TableRope& table, std::int64_t row, bool one_row) {
-  const std::int64_t groups = args.frequencies.size(0);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const ConstTensorView in = heads_view("rotate_per_head", from[i], args.token_dim);
-    const TensorView out = writable_heads_view("rotate_per_head", to[i], args.token_dim);
-    const std::int64_t rows = one_row || in.rank == 3 ? 1 : in.shape[0];
-    const std::int64_t heads = in.shape[static_cast<std::size_t>(in.rank - 2)];
-    for (std::int64_t member = 0; member < heads / groups; ++member) {
-      const std::size_t size = from[i].element_size();
-      const Operand operand(heads_as_batch(in, groups, member, row, rows, size),
-                            heads_as_batch(out, groups, member, row, rows, size));
-      if (phase_sign(args.op) > 0.0) {
-        table.rotate(operand);
-      } else {
-        table.adjoint(operand);
-      }
+  /// Whether tokens and heads are one dimension in memory: heads within tokens, or the reverse.
+  bool is_flat(bool heads_outside) const {
+    return heads_outside ? head_stride == tokens * token_stride
+                         : token_stride == heads * head_stride;
+  }
+  /// [batch, tokens * heads, group, head_dim] of one that is_flat().
+  template <typename View>
+  View flat(View view, bool heads_outside) const {
+    view.rank = 4;
+    view.shape = {batch, tokens * heads, group, head_dim};
+    view.strides = {batch_stride, heads_outside ? token_stride : head_stride, member_stride,
+                    element_stride};
+    return view;
+  }
+  /// [tokens, heads, group, head_dim] of a batch row.
+  template <typename View>
+  View row(View view, std::int64_t index, std::size_t element_size) const {
+    using Byte = std::conditional_t<std::is_same_v<View, ConstTensorView>, const char, char>;
+    view.data = static_cast<Byte*>(view.data) +
+                index * batch_stride * static_cast<std::int64_t>(element_size);
+    view.rank = 4;
+    view.shape = {tokens, heads, group, head_dim};
+    view.strides = {token_stride, head_stride, member_stride, element_stride};
+    return view;
+  }
+
+  std::int64_t batch = 1;
+  std::int64_t batch_stride = 0;
+  std::int64_t tokens = 0;
+  std::int64_t token_stride = 0;
+  std::int64_t heads = 0;  // of the frequencies
+  std::int64_t head_stride = 0;
+  std::int64_t group = 1;
+  std::int64_t member_stride = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t element_stride = 1;
+};
+
+/// A table [tokens, heads, pairs] for the library: of every token of every head as a token of its
+/// own where the tensor allows it, else with a batch row for each token.
+class HeadTable {
+ public:
+  HeadTable(const PerHeadArgs& args, const SharedRope& rope, at::Tensor cos, at::Tensor sin)
+      : args_(args), rope_(rope), cos_(std::move(cos)), sin_(std::move(sin)) {}
+
+  /// All batch rows.
+  void rotate(const at::Tensor& from, const at::Tensor& to) const {
+    const ConstTensorView in = heads_view(kName, from, args_.token_dim);
+    const TensorView out = writable_heads_view(kName, to, args_.token_dim);
+    const GroupedHeads in_heads = heads_of(in);
+    const GroupedHeads out_heads = heads_of(out);
+    const bool outside = cos_.stride(1) > cos_.stride(0);
+    if (!in_heads.is_flat(outside) || !out_heads.is_flat(outside)) {
+      for (std::int64_t b = 0; b < in_heads.batch; ++b) rotate(from, to, b);
+      return;
+    }
+    const auto flat = [outside](const at::Tensor& table) {
+      return (outside ? table.transpose(0, 1) : table).flatten(0, 1);
+    };
+    rotate_by(flat(cos_), flat(sin_),
+              Operand(in_heads.flat(in, outside), out_heads.flat(out, outside)));
+  }
+  /// One batch row.
+  void rotate(const at::Tensor& from, const at::Tensor& to, std::int64_t row) const {
+    const ConstTensorView in = heads_view(kName, from, args_.token_dim);
+    const TensorView out = writable_heads_view(kName, to, args_.token_dim);
+    const std::size_t size = from.element_size();
+    rotate_by(cos_, sin_,
+              Operand(heads_of(in).row(in, row, size), heads_of(out).row(out, row, size)));
+  }
+
+ private:
+  static constexpr std::string_view kName = "rotate_per_head";
+
+  template <typename View>
+  GroupedHeads heads_of(const View& view) const {
+    return {view.shape, view.strides, view.rank, args_.frequencies.size(0)};
+  }
+  void rotate_by(const at::Tensor& cos, const at::Tensor& sin, const Operand& operand) const {
+    const TableRope table({plain_view(kName, cos), plain_view(kName, sin)}, rope_.layout(),
+                          TableWidth::kPairs, rope_.rope().options().threads);
+    if (phase_sign(args_.op) > 0.0) {
+      table.rotate(operand);
+    } else {
+      table.adjoint(operand);
     }
   }
-}
+
+  const PerHeadArgs& args_;
+  const SharedRope& rope_;
+  at::Tensor cos_;
+  at::Tensor sin_;
+};
 
 template <typename T>
 void rotate_by_head_tables(at::TensorList from, at::TensorList to, const PerHeadArgs& args,
                            const SharedRope& rope) {
   const at::Tensor& f = args.frequencies;
+  const std::int64_t tokens = args.positions.size(2);
+  const at::Tensor& x = from[0];
+  const std::int64_t head_dim = args.token_dim == -3 ? -2 : -3;
+  const bool heads_outside = x.stride(head_dim) > x.stride(args.token_dim);
+  const auto make_table = [&] {
+    const at::TensorOptions options = at::TensorOptions(c10::CppTypeToScalarType<T>::value);
+    if (!heads_outside) return at::empty({tokens, f.size(0), f.size(1)}, options);
+    return at::empty({f.size(0), tokens, f.size(1)}, options).transpose(0, 1);
+  };
+  const at::Tensor cos = make_table();
+  const at::Tensor sin = make_table();
+  const HeadTable table(args, rope, cos, sin);
   const std::int64_t rows = args.positions.size(1);
-  const at::TensorOptions options = at::TensorOptions(c10::CppTypeToScalarType<T>::value);
-  const at::Tensor cos = at::empty({f.size(0), args.positions.size(2), f.size(1)}, options);
-  const at::Tensor sin = at::empty_like(cos);
-  const TableRope table({plain_view("rotate_per_head", cos), plain_view("rotate_per_head", sin)},
-                        rope.layout(), TableWidth::kPairs, rope.rope().options().threads);
   for (std::int64_t row = 0; row < rows; ++row) {
     fill_head_tables<T>(args, rope, row, cos, sin);
-    rotate_group(from, to, args, table, row, /*one_row=*/rows > 1);
-  }
-}
-
-/// Where the elements of pair i are in a head.
-struct PairPlaces {
-  std::int64_t first;
-  std::int64_t second;
-  std::int64_t step;
-};
-PairPlaces places_of(Pairing pairing, const SharedRope& rope) {
-  const std::int64_t begin = rope.layout().rotary_offset;
-  if (pairing == Pairing::kHalf) return {begin, begin + rope.frequencies().pairs, 1};
-  return {begin, begin + 1, 2};
-}
-
-/// Adds Im(conj(x) g) of one head to `angle`, [pairs], and Re(conj(x) g) to `length`, [pairs].
-template <typename T, typename Sum>
-void add_head(const T* x, const T* g, const PairPlaces& at, std::int64_t pairs, Sum* angle,
-              Sum* length) {
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const Sum xx = static_cast<Sum>(x[at.first + i * at.step]);
-    const Sum xy = static_cast<Sum>(x[at.second + i * at.step]);
-    const Sum gx = static_cast<Sum>(g[at.first + i * at.step]);
-    const Sum gy = static_cast<Sum>(g[at.second + i * at.step]);
-    angle[i] += gy * xx - gx * xy;
-    length[i] += gx * xx + gy * xy;
-  }
-}
-
-/// The sums of a block of tokens over one tensor: frequencies [heads, pairs, axes] and log(scale).
-template <typename T>
-void add_block(const at::Tensor& tensor, const at::Tensor& grad, const PerHeadArgs& args,
-               const SharedRope& rope, std::int64_t first, std::int64_t last, double* sums,
-               double* length_sum) {
-  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const at::Tensor x = tensor.dim() == 4 ? tensor : tensor.unsqueeze(0);
-  const at::Tensor g = grad.dim() == 4 ? grad : grad.unsqueeze(0);
-  const std::int64_t token = args.token_dim == -3 ? 1 : 2;
-  const std::int64_t head = 3 - token;
-  const std::int64_t groups = args.frequencies.size(0);
-  const auto pairs = args.frequencies.size(1);
-  const auto axes = args.frequencies.size(2);
-  const std::int64_t group = x.size(head) / groups;
-  const PairPlaces places = places_of(input_pairing(args.op, rope.layout()), rope);
-  const at::Tensor& positions = args.positions;
-  const std::int64_t axis_stride = positions.size(0) == 1 ? 0 : positions.stride(0);
-  const std::int64_t row_stride = positions.size(1) == 1 ? 0 : positions.stride(1);
-  const T* x_data = x.const_data_ptr<T>();
-  const T* g_data = g.const_data_ptr<T>();
-  const double* at = positions.const_data_ptr<double>();
-  std::vector<Sum> both(static_cast<std::size_t>(2 * pairs));
-  for (std::int64_t b = 0; b < x.size(0); ++b) {
-    for (std::int64_t t = first; t < last; ++t) {
-      for (std::int64_t f = 0; f < groups; ++f) {
-        std::fill(both.begin(), both.end(), Sum{0});
-        for (std::int64_t h = f * group; h < (f + 1) * group; ++h) {
-          add_head(x_data + b * x.stride(0) + t * x.stride(token) + h * x.stride(head),
-                   g_data + b * g.stride(0) + t * g.stride(token) + h * g.stride(head), places,
-                   pairs, both.data(), both.data() + pairs);
-        }
-        double* to = sums + f * pairs * axes;
-        for (std::int64_t a = 0; a < axes; ++a) {
-          const double position = at[a * axis_stride + b * row_stride + t];
-          for (std::int64_t i = 0; i < pairs; ++i) {
-            to[i * axes + a] += position * static_cast<double>(both[static_cast<std::size_t>(i)]);
-          }
-        }
-        for (std::int64_t i = pairs; i < 2 * pairs; ++i) {
-          *length_sum += static_cast<double>(both[static_cast<std::size_t>(i)]);
-        }
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (rows == 1) {
+        table.rotate(from[i], to[i]);
+      } else {
+        table.rotate(from[i], to[i], row);
       }
     }
   }
 }
-
-auto add_block_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return add_block<double>;
-    case at::kBFloat16:
-      return add_block<at::BFloat16>;
-    case at::kHalf:
-      return add_block<at::Half>;
-    default:
-      return add_block<float>;
-  }
-}
-
-at::Tensor with_dense_heads(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 }  // namespace
 
@@ -312,42 +301,6 @@ std::vector<at::Tensor> rotate_per_head_on_cpu(at::TensorList tensors, const Per
     }
   });
   return results;
-}
-
-PerHeadGradients per_head_gradient_on_cpu(at::TensorList tensors, at::TensorList grads,
-                                          const PerHeadArgs& args) {
-  const auto rope = find_rope(args.rope);
-  PerHeadArgs back = args;
-  back.op = transpose(args.op);
-  PerHeadGradients all{.inputs = rotate_per_head_on_cpu(grads, back)};
-
-  const std::int64_t tokens = args.positions.size(2);
-  const std::int64_t blocks = (tokens + kGradientBlock - 1) / kGradientBlock;
-  const std::int64_t entries = args.frequencies.numel();
-  std::vector<double> sums(static_cast<std::size_t>(blocks * (entries + 1)));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor x = with_dense_heads(tensors[i]);
-    const at::Tensor g = with_dense_heads(all.inputs[i]);
-    const auto add = add_block_of(x.scalar_type());
-    at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t block = begin; block < end; ++block) {
-        double* to = sums.data() + block * (entries + 1);
-        const std::int64_t first = block * kGradientBlock;
-        add(x, g, args, *rope, first, std::min(tokens, first + kGradientBlock), to, to + entries);
-      }
-    });
-  }
-  const at::TensorOptions options = at::TensorOptions(at::kDouble);
-  all.frequencies = at::zeros(args.frequencies.sizes(), options);
-  all.log_scale = at::zeros({1}, options);
-  double* f = all.frequencies.mutable_data_ptr<double>();
-  double* s = all.log_scale.mutable_data_ptr<double>();
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const double* from = sums.data() + block * (entries + 1);
-    for (std::int64_t i = 0; i < entries; ++i) f[i] += phase_sign(args.op) * from[i];
-    *s += divides_by_scale(args.op) ? -from[entries] : from[entries];
-  }
-  return all;
 }
 
 }  // namespace rotary::torch
