@@ -1,286 +1,254 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rotation by frequencies of each head on the CPU: the library's, by a cos/sin table in which every
-// head has rows of its own.
+// Frequencies of each head on the CPU. Tasks are blocks of tokens: cos and sin of a block, for all
+// heads, stay in the cache while its rows are rotated. Blocks have a fixed size, so that sums do not
+// depend on the number of threads. Loops are written for the compiler's vectoriser: one pairing each,
+// no aliases.
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/TypeCast.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "pytorch/empty_result.h"
-#include "pytorch/errors.h"
 #include "pytorch/pairs.h"
 #include "pytorch/per_head.h"
-#include "pytorch/views.h"
-#include "rotary/table.h"
+#include "pytorch/per_head_table.h"
 
 namespace rotary::torch {
 namespace {
 
-/// Tokens whose cos and sin follow from those before: rounding errors grow by one ulp of double a
-/// token, to 3e-14 at most.
-constexpr std::int64_t kTableBlock = 256;
+/// Tokens and batch rows of a task.
+constexpr std::int64_t kBlockTokens = 64;
+constexpr std::int64_t kBlockRows = 8;
 
-/// cos and sin of one head for a block of tokens. Equal distances between tokens, as in text and in
-/// the rows of an image, need one complex product per pair and token.
+/// The type that a tensor is rotated in.
 template <typename T>
-class TableBlock {
- public:
-  TableBlock(const double* frequencies, std::int64_t pairs, std::int64_t axes, double length)
-      : frequencies_(frequencies),
-        pairs_(static_cast<std::size_t>(pairs)),
-        axes_(static_cast<std::size_t>(axes)),
-        length_(length),
-        cos_(pairs_),
-        sin_(pairs_),
-        step_cos_(pairs_),
-        step_sin_(pairs_) {}
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-  /// `positions`: of axis 0; those of the others follow after `axis_stride`. cos and sin of a token
-  /// follow after `token_stride`.
-  void fill(const double* positions, std::int64_t axis_stride, std::int64_t tokens, T* cos, T* sin,
-            std::int64_t token_stride) {
-    Axes last{};
-    Axes distance{};
-    bool has_step = false;
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      Axes at{};
-      Axes moved{};
-      for (std::size_t a = 0; a < axes_; ++a) {
-        at[a] = positions[static_cast<std::int64_t>(a) * axis_stride + t];
-        moved[a] = at[a] - last[a];
-      }
-      if (t > 0 && has_step && moved == distance) {
-        multiply();
-      } else {
-        evaluate(at, cos_, sin_);
-        if (t > 1 && moved == distance) {
-          evaluate(moved, step_cos_, step_sin_);
-          has_step = true;
-        } else {
-          has_step = false;
-        }
-      }
-      distance = moved;
-      last = at;
-      for (std::size_t i = 0; i < pairs_; ++i) {
-        cos[i] = static_cast<T>(length_ * cos_[i]);
-        sin[i] = static_cast<T>(length_ * sin_[i]);
-      }
-      cos += token_stride;
-      sin += token_stride;
-    }
-  }
-
- private:
-  using Axes = std::array<double, kMaxPerHeadAxes>;
-
-  void evaluate(const Axes& at, std::vector<double>& cos, std::vector<double>& sin) const {
-    for (std::size_t i = 0; i < pairs_; ++i) {
-      double phase = 0.0;
-      for (std::size_t a = 0; a < axes_; ++a) phase += at[a] * frequencies_[i * axes_ + a];
-      cos[i] = std::cos(phase);
-      sin[i] = std::sin(phase);
-    }
-  }
-  void multiply() {
-    for (std::size_t i = 0; i < pairs_; ++i) {
-      const double c = cos_[i] * step_cos_[i] - sin_[i] * step_sin_[i];
-      sin_[i] = sin_[i] * step_cos_[i] + cos_[i] * step_sin_[i];
-      cos_[i] = c;
-    }
-  }
-
-  const double* frequencies_;
-  std::size_t pairs_;
-  std::size_t axes_;
-  double length_;
-  std::vector<double> cos_;
-  std::vector<double> sin_;
-  std::vector<double> step_cos_;
-  std::vector<double> step_sin_;
-};
-
-double length_of_factor(const PerHeadArgs& args, const SharedRope& rope) {
-  const double scale =
-      is_given(args.scale) ? *args.scale->const_data_ptr<double>() : rope.frequencies().scale;
-  return divides_by_scale(args.op) ? 1.0 / scale : scale;
+/// Elements of pair i: neighbours, or half a head apart.
+template <bool kHalf>
+std::int64_t first_of(std::int64_t i) {
+  return kHalf ? i : 2 * i;
+}
+template <bool kHalf>
+std::int64_t second_of(std::int64_t i, std::int64_t pairs) {
+  return kHalf ? i + pairs : 2 * i + 1;
 }
 
-/// cos and sin of every token of a batch row of the positions, [tokens, heads, pairs] of any strides;
-/// the table's adjoint changes the sign of sin.
+/// (a, b) times c + i s for every pair, [pairs] each, to the pairs of `out`. Halves of a head are
+/// written one after the other: stores to two places in turn would take twice as long.
+template <bool kReadHalf, bool kWriteHalf, typename T, typename S>
+void multiply_head(const T* __restrict in, T* __restrict out, const S* __restrict c,
+                   const S* __restrict s, std::int64_t pairs) {
+  const auto x = [in](std::int64_t i) { return static_cast<S>(in[first_of<kReadHalf>(i)]); };
+  const auto y = [in, pairs](std::int64_t i) {
+    return static_cast<S>(in[second_of<kReadHalf>(i, pairs)]);
+  };
+  if constexpr (kWriteHalf) {
+    for (std::int64_t i = 0; i < pairs; ++i) out[i] = c10::convert<T>(x(i) * c[i] - y(i) * s[i]);
+    T* __restrict second = out + pairs;
+    for (std::int64_t i = 0; i < pairs; ++i) second[i] = c10::convert<T>(x(i) * s[i] + y(i) * c[i]);
+  } else {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      out[2 * i] = c10::convert<T>(x(i) * c[i] - y(i) * s[i]);
+      out[2 * i + 1] = c10::convert<T>(x(i) * s[i] + y(i) * c[i]);
+    }
+  }
+}
+
+/// For an input (x, y) and the gradient (u, v) of its rotation, where g = (u, v) (c + i s) is the
+/// gradient of the input: adds Im(conj(x) g) to `angle` and Re(conj(x) g) to `length`, [pairs] each.
+template <bool kReadHalf, bool kWriteHalf, typename T, typename S>
+void add_gradients(const T* __restrict in, const T* __restrict grad, const S* __restrict c,
+                   const S* __restrict s, std::int64_t pairs, S* __restrict angle,
+                   S* __restrict length) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const auto x = static_cast<S>(in[first_of<kReadHalf>(i)]);
+    const auto y = static_cast<S>(in[second_of<kReadHalf>(i, pairs)]);
+    const auto u = static_cast<S>(grad[first_of<kWriteHalf>(i)]);
+    const auto v = static_cast<S>(grad[second_of<kWriteHalf>(i, pairs)]);
+    const S gx = u * c[i] - v * s[i];
+    const S gy = u * s[i] + v * c[i];
+    angle[i] += gy * x - gx * y;
+    length[i] += gx * x + gy * y;
+  }
+}
+
+/// Where the rows of a tensor [batch, tokens, heads, head_dim] are, in elements.
+struct RowStrides {
+  RowStrides(const at::Tensor& x, std::int64_t token_dim)
+      : row(x.dim() == 4 ? x.stride(0) : 0),
+        token(x.stride(token_dim)),
+        head(x.stride(token_dim == -3 ? -2 : -3)) {}
+  std::int64_t at(std::int64_t b, std::int64_t t, std::int64_t h) const {
+    return b * row + t * token + h * head;
+  }
+  std::int64_t row;
+  std::int64_t token;
+  std::int64_t head;
+};
+
+/// Elements of a head that are not rotated: those before `begin` and after `rotated` more.
 template <typename T>
-void fill_head_tables(const PerHeadArgs& args, const SharedRope& rope, std::int64_t row,
-                      const at::Tensor& cos, const at::Tensor& sin) {
-  const at::Tensor& positions = args.positions;
+void copy_rest(const T* from, T* to, std::int64_t begin, std::int64_t rotated,
+               std::int64_t head_dim) {
+  std::copy(from, from + begin, to);
+  std::copy(from + begin + rotated, from + head_dim, to + begin + rotated);
+}
+
+/// Tensors of a call as [batch, tokens, heads, head_dim] with adjacent elements.
+struct HeadTensors {
+  at::Tensor in{};
+  at::Tensor grad{};  // undefined in the forward pass
+  at::Tensor out{};
+
+  std::int64_t batch() const { return in.dim() == 4 ? in.size(0) : 1; }
+};
+
+/// A task's tokens and batch rows.
+struct TaskRange {
+  std::int64_t first_token;
+  std::int64_t last_token;
+  std::int64_t first_row;
+  std::int64_t last_row;
+};
+
+/// Sums of a task: frequencies [heads, pairs, axes] and log(scale); null in the forward pass.
+struct TaskSums {
+  double* frequencies = nullptr;
+  double* length = nullptr;
+};
+
+/// Adds the gradients of one frequency head of a token to the sums of a task.
+template <typename S>
+void add_to_sums(const std::vector<S>& both, const double* position, std::int64_t axis_stride,
+                 std::int64_t axes, double* frequencies, double* length) {
+  const std::size_t pairs = both.size() / 2;
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const double at = position[a * axis_stride];
+    for (std::size_t i = 0; i < pairs; ++i) {
+      frequencies[static_cast<std::int64_t>(i) * axes + a] += at * static_cast<double>(both[i]);
+    }
+  }
+  S sum{0};
+  for (std::size_t i = pairs; i < 2 * pairs; ++i) sum += both[i];
+  *length += static_cast<double>(sum);
+}
+
+/// The rows of a task of one tensor, forward or backward. The table is that of the product which is
+/// written: of the operation, or of its transpose.
+template <typename T, bool kReadHalf, bool kWriteHalf>
+void run_task(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& rope,
+              const TaskRange& range, const TaskSums& sums) {
+  const bool backward = x.grad.defined();
   const std::int64_t heads = args.frequencies.size(0);
   const std::int64_t pairs = args.frequencies.size(1);
   const std::int64_t axes = args.frequencies.size(2);
-  const std::int64_t tokens = positions.size(2);
-  const std::int64_t blocks = (tokens + kTableBlock - 1) / kTableBlock;
-  const double length = length_of_factor(args, rope);
+  const std::int64_t head_dim = x.in.size(-1);
+  const std::int64_t group = x.in.size(args.token_dim == -3 ? -2 : -3) / heads;
+  const std::int64_t begin = rope.layout().rotary_offset;
+  const at::Tensor& positions = args.positions;
   const std::int64_t axis_stride = positions.size(0) == 1 ? 0 : positions.stride(0);
-  const double* at = positions.const_data_ptr<double>() + row * positions.stride(1);
-  T* cos_data = cos.mutable_data_ptr<T>();
-  T* sin_data = sin.mutable_data_ptr<T>();
-  at::parallel_for(0, heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t head = task % heads;
-      const std::int64_t first = task / heads * kTableBlock;
-      const std::int64_t to = first * cos.stride(0) + head * cos.stride(1);
-      TableBlock<T> block(args.frequencies.const_data_ptr<double>() + head * pairs * axes, pairs,
-                          axes, length);
-      block.fill(at + first, axis_stride, std::min(kTableBlock, tokens - first), cos_data + to,
-                 sin_data + to, cos.stride(0));
+  const std::int64_t row_stride = positions.size(1) == 1 ? 0 : positions.stride(1);
+  const double* position = positions.const_data_ptr<double>();
+  const RowStrides in_rows(x.in, args.token_dim);
+  const RowStrides out_rows(x.out, args.token_dim);
+  const RowStrides grad_rows(backward ? x.grad : x.in, args.token_dim);
+  const T* in = x.in.const_data_ptr<T>();
+  const T* grad = backward ? x.grad.const_data_ptr<T>() : nullptr;
+  T* out = x.out.mutable_data_ptr<T>();
+
+  BlockTable<Sum<T>> table(args, rope, backward ? transpose(args.op) : args.op);
+  std::vector<Sum<T>> both(static_cast<std::size_t>(2 * pairs));
+  for (std::int64_t b = range.first_row; b < range.last_row; ++b) {
+    if (b == range.first_row || row_stride != 0) {
+      table.fill(row_stride == 0 ? 0 : b, range.first_token, range.last_token);
     }
-  });
-}
-
-/// A tensor [batch, tokens, heads, head_dim] whose heads are in groups that share frequencies.
-struct GroupedHeads {
-  GroupedHeads(const Dims& shape, const Dims& strides, int rank, std::int64_t frequency_heads) {
-    const std::size_t at = rank == 4 ? 1 : 0;
-    batch = rank == 4 ? shape[0] : 1;
-    batch_stride = rank == 4 ? strides[0] : 0;
-    tokens = shape[at];
-    token_stride = strides[at];
-    heads = frequency_heads;
-    group = shape[at + 1] / heads;
-    member_stride = strides[at + 1];
-    head_stride = group * member_stride;
-    head_dim = shape[at + 2];
-    element_stride = strides[at + 2];
-  }
-
-  /// Whether tokens and heads are one dimension in memory: heads within tokens, or the reverse.
-  bool is_flat(bool heads_outside) const {
-    return heads_outside ? head_stride == tokens * token_stride
-                         : token_stride == heads * head_stride;
-  }
-  /// [batch, tokens * heads, group, head_dim] of one that is_flat().
-  template <typename View>
-  View flat(View view, bool heads_outside) const {
-    view.rank = 4;
-    view.shape = {batch, tokens * heads, group, head_dim};
-    view.strides = {batch_stride, heads_outside ? token_stride : head_stride, member_stride,
-                    element_stride};
-    return view;
-  }
-  /// [tokens, heads, group, head_dim] of a batch row.
-  template <typename View>
-  View row(View view, std::int64_t index, std::size_t element_size) const {
-    using Byte = std::conditional_t<std::is_same_v<View, ConstTensorView>, const char, char>;
-    view.data = static_cast<Byte*>(view.data) +
-                index * batch_stride * static_cast<std::int64_t>(element_size);
-    view.rank = 4;
-    view.shape = {tokens, heads, group, head_dim};
-    view.strides = {token_stride, head_stride, member_stride, element_stride};
-    return view;
-  }
-
-  std::int64_t batch = 1;
-  std::int64_t batch_stride = 0;
-  std::int64_t tokens = 0;
-  std::int64_t token_stride = 0;
-  std::int64_t heads = 0;  // of the frequencies
-  std::int64_t head_stride = 0;
-  std::int64_t group = 1;
-  std::int64_t member_stride = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t element_stride = 1;
-};
-
-/// A table [tokens, heads, pairs] for the library: of every token of every head as a token of its
-/// own where the tensor allows it, else with a batch row for each token.
-class HeadTable {
- public:
-  HeadTable(const PerHeadArgs& args, const SharedRope& rope, at::Tensor cos, at::Tensor sin)
-      : args_(args), rope_(rope), cos_(std::move(cos)), sin_(std::move(sin)) {}
-
-  /// All batch rows.
-  void rotate(const at::Tensor& from, const at::Tensor& to) const {
-    const ConstTensorView in = heads_view(kName, from, args_.token_dim);
-    const TensorView out = writable_heads_view(kName, to, args_.token_dim);
-    const GroupedHeads in_heads = heads_of(in);
-    const GroupedHeads out_heads = heads_of(out);
-    const bool outside = cos_.stride(1) > cos_.stride(0);
-    if (!in_heads.is_flat(outside) || !out_heads.is_flat(outside)) {
-      for (std::int64_t b = 0; b < in_heads.batch; ++b) rotate(from, to, b);
-      return;
-    }
-    const auto flat = [outside](const at::Tensor& table) {
-      return (outside ? table.transpose(0, 1) : table).flatten(0, 1);
-    };
-    rotate_by(flat(cos_), flat(sin_),
-              Operand(in_heads.flat(in, outside), out_heads.flat(out, outside)));
-  }
-  /// One batch row.
-  void rotate(const at::Tensor& from, const at::Tensor& to, std::int64_t row) const {
-    const ConstTensorView in = heads_view(kName, from, args_.token_dim);
-    const TensorView out = writable_heads_view(kName, to, args_.token_dim);
-    const std::size_t size = from.element_size();
-    rotate_by(cos_, sin_,
-              Operand(heads_of(in).row(in, row, size), heads_of(out).row(out, row, size)));
-  }
-
- private:
-  static constexpr std::string_view kName = "rotate_per_head";
-
-  template <typename View>
-  GroupedHeads heads_of(const View& view) const {
-    return {view.shape, view.strides, view.rank, args_.frequencies.size(0)};
-  }
-  void rotate_by(const at::Tensor& cos, const at::Tensor& sin, const Operand& operand) const {
-    const TableRope table({plain_view(kName, cos), plain_view(kName, sin)}, rope_.layout(),
-                          TableWidth::kPairs, rope_.rope().options().threads);
-    if (phase_sign(args_.op) > 0.0) {
-      table.rotate(operand);
-    } else {
-      table.adjoint(operand);
-    }
-  }
-
-  const PerHeadArgs& args_;
-  const SharedRope& rope_;
-  at::Tensor cos_;
-  at::Tensor sin_;
-};
-
-template <typename T>
-void rotate_by_head_tables(at::TensorList from, at::TensorList to, const PerHeadArgs& args,
-                           const SharedRope& rope) {
-  const at::Tensor& f = args.frequencies;
-  const std::int64_t tokens = args.positions.size(2);
-  const at::Tensor& x = from[0];
-  const std::int64_t head_dim = args.token_dim == -3 ? -2 : -3;
-  const bool heads_outside = x.stride(head_dim) > x.stride(args.token_dim);
-  const auto make_table = [&] {
-    const at::TensorOptions options = at::TensorOptions(c10::CppTypeToScalarType<T>::value);
-    if (!heads_outside) return at::empty({tokens, f.size(0), f.size(1)}, options);
-    return at::empty({f.size(0), tokens, f.size(1)}, options).transpose(0, 1);
-  };
-  const at::Tensor cos = make_table();
-  const at::Tensor sin = make_table();
-  const HeadTable table(args, rope, cos, sin);
-  const std::int64_t rows = args.positions.size(1);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    fill_head_tables<T>(args, rope, row, cos, sin);
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      if (rows == 1) {
-        table.rotate(from[i], to[i]);
-      } else {
-        table.rotate(from[i], to[i], row);
+    for (std::int64_t t = range.first_token; t < range.last_token; ++t) {
+      for (std::int64_t f = 0; f < heads; ++f) {
+        const Sum<T>* cos = table.cos(t, f);
+        const Sum<T>* sin = table.sin(t, f);
+        if (backward) std::fill(both.begin(), both.end(), Sum<T>{0});
+        for (std::int64_t h = f * group; h < (f + 1) * group; ++h) {
+          const T* from = in + in_rows.at(b, t, h);
+          T* to = out + out_rows.at(b, t, h);
+          if (backward) {
+            const T* g = grad + grad_rows.at(b, t, h);
+            multiply_head<kWriteHalf, kReadHalf>(g + begin, to + begin, cos, sin, pairs);
+            add_gradients<kReadHalf, kWriteHalf>(from + begin, g + begin, cos, sin, pairs,
+                                                 both.data(), both.data() + pairs);
+            if (head_dim != 2 * pairs) copy_rest(g, to, begin, 2 * pairs, head_dim);
+          } else {
+            multiply_head<kReadHalf, kWriteHalf>(from + begin, to + begin, cos, sin, pairs);
+            if (head_dim != 2 * pairs) copy_rest(from, to, begin, 2 * pairs, head_dim);
+          }
+        }
+        if (backward) {
+          add_to_sums(both, position + b * row_stride + t, axis_stride, axes,
+                      sums.frequencies + f * pairs * axes, sums.length);
+        }
       }
     }
   }
+}
+
+template <typename T>
+auto task_of(bool reads_halves, bool writes_halves) {
+  if (reads_halves) return writes_halves ? run_task<T, true, true> : run_task<T, true, false>;
+  return writes_halves ? run_task<T, false, true> : run_task<T, false, false>;
+}
+
+auto task_of(at::ScalarType type, bool reads_halves, bool writes_halves) {
+  switch (type) {
+    case at::kDouble:
+      return task_of<double>(reads_halves, writes_halves);
+    case at::kBFloat16:
+      return task_of<at::BFloat16>(reads_halves, writes_halves);
+    case at::kHalf:
+      return task_of<at::Half>(reads_halves, writes_halves);
+    case at::kFloat:
+      return task_of<float>(reads_halves, writes_halves);
+    default:
+      C10_THROW_ERROR(ValueError,
+                      c10::str("[rotate_per_head] tensors of ", type, " are not supported"));
+  }
+}
+
+at::Tensor with_dense_heads(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+/// Runs all tasks of a tensor. `sums`: [tasks, entries + 1], or empty.
+void run_tasks(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& rope,
+               std::vector<double>& sums) {
+  const auto run =
+      task_of(x.in.scalar_type(), input_pairing(args.op, rope.layout()) == Pairing::kHalf,
+              output_pairing(args.op, rope.layout()) == Pairing::kHalf);
+  const std::int64_t tokens = args.positions.size(2);
+  const std::int64_t batch = x.batch();
+  const std::int64_t blocks = blocks_of(tokens, kBlockTokens);
+  const std::int64_t entries = args.frequencies.numel();
+  at::parallel_for(0, blocks * blocks_of(batch, kBlockRows), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t task = begin; task < end; ++task) {
+                       const std::int64_t token = task % blocks * kBlockTokens;
+                       const std::int64_t row = task / blocks * kBlockRows;
+                       TaskSums own;
+                       if (!sums.empty()) {
+                         own.frequencies = sums.data() + task * (entries + 1);
+                         own.length = own.frequencies + entries;
+                       }
+                       run(x, args, rope,
+                           {token, std::min(tokens, token + kBlockTokens), row,
+                            std::min(batch, row + kBlockRows)},
+                           own);
+                     }
+                   });
 }
 
 }  // namespace
@@ -288,19 +256,41 @@ void rotate_by_head_tables(at::TensorList from, at::TensorList to, const PerHead
 std::vector<at::Tensor> rotate_per_head_on_cpu(at::TensorList tensors, const PerHeadArgs& args) {
   const auto rope = find_rope(args.rope);
   std::vector<at::Tensor> results;
-  bool any_double = false;
-  for (const at::Tensor& x : tensors) {
-    results.push_back(empty_result_like(x));
-    any_double = any_double || x.scalar_type() == at::kDouble;
+  std::vector<double> no_sums;
+  for (const at::Tensor& tensor : tensors) {
+    HeadTensors x{.in = with_dense_heads(tensor)};
+    x.out = empty_result_like(x.in);
+    run_tasks(x, args, *rope, no_sums);
+    results.push_back(x.out);
   }
-  translate_errors([&] {
-    if (any_double) {
-      rotate_by_head_tables<double>(tensors, results, args, *rope);
-    } else {
-      rotate_by_head_tables<float>(tensors, results, args, *rope);
-    }
-  });
   return results;
+}
+
+PerHeadGradients per_head_gradient_on_cpu(at::TensorList tensors, at::TensorList grads,
+                                          const PerHeadArgs& args) {
+  const auto rope = find_rope(args.rope);
+  const at::TensorOptions options = at::TensorOptions(at::kDouble);
+  PerHeadGradients all{.frequencies = at::zeros(args.frequencies.sizes(), options),
+                       .log_scale = at::zeros({1}, options)};
+  double* f = all.frequencies.mutable_data_ptr<double>();
+  double* s = all.log_scale.mutable_data_ptr<double>();
+  const std::int64_t entries = args.frequencies.numel();
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    HeadTensors x{.in = with_dense_heads(tensors[k]), .grad = with_dense_heads(grads[k])};
+    x.out = empty_result_like(x.in);
+    const std::int64_t tasks =
+        blocks_of(args.positions.size(2), kBlockTokens) * blocks_of(x.batch(), kBlockRows);
+    std::vector<double> sums(
+        static_cast<std::size_t>(std::max<std::int64_t>(tasks, 1) * (entries + 1)));
+    run_tasks(x, args, *rope, sums);
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const double* from = sums.data() + task * (entries + 1);
+      for (std::int64_t i = 0; i < entries; ++i) f[i] += phase_sign(args.op) * from[i];
+      *s += divides_by_scale(args.op) ? -from[entries] : from[entries];
+    }
+    all.inputs.push_back(x.out);
+  }
+  return all;
 }
 
 }  // namespace rotary::torch
