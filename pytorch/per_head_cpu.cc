@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "pytorch/empty_result.h"
@@ -118,33 +119,25 @@ struct TaskRange {
   std::int64_t last_row;
 };
 
-/// Sums of a task: frequencies [heads, pairs, axes] and log(scale); null in the forward pass.
+/// Sums of a task: frequencies [heads, axes, pairs] and log(scale) [pairs]; null in the forward pass.
 struct TaskSums {
   double* frequencies = nullptr;
   double* length = nullptr;
 };
 
-/// Adds the gradients of one frequency head of a token to the sums of a task.
+/// sums[i] += factor * values[i]
 template <typename S>
-void add_to_sums(const std::vector<S>& both, const double* position, std::int64_t axis_stride,
-                 std::int64_t axes, double* frequencies, double* length) {
-  const std::size_t pairs = both.size() / 2;
-  for (std::int64_t a = 0; a < axes; ++a) {
-    const double at = position[a * axis_stride];
-    for (std::size_t i = 0; i < pairs; ++i) {
-      frequencies[static_cast<std::int64_t>(i) * axes + a] += at * static_cast<double>(both[i]);
-    }
-  }
-  S sum{0};
-  for (std::size_t i = pairs; i < 2 * pairs; ++i) sum += both[i];
-  *length += static_cast<double>(sum);
+void add_product(const S* __restrict values, double factor, std::int64_t count,
+                 double* __restrict sums) {
+  for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<double>(values[i]);
 }
 
-/// The rows of a task of one tensor, forward or backward. The table is that of the product which is
+/// One batch row of a task of one tensor, forward or backward. `table` has the factor of what is
 /// written: of the operation, or of its transpose.
 template <typename T, bool kReadHalf, bool kWriteHalf>
-void run_task(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& rope,
-              const TaskRange& range, const TaskSums& sums) {
+void run_row(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& rope,
+             const TaskRange& range, std::int64_t b, const BlockTable<Sum<T>>& table,
+             std::vector<Sum<T>>& both, const TaskSums& sums) {
   const bool backward = x.grad.defined();
   const std::int64_t heads = args.frequencies.size(0);
   const std::int64_t pairs = args.frequencies.size(1);
@@ -154,45 +147,57 @@ void run_task(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& r
   const std::int64_t begin = rope.layout().rotary_offset;
   const at::Tensor& positions = args.positions;
   const std::int64_t axis_stride = positions.size(0) == 1 ? 0 : positions.stride(0);
-  const std::int64_t row_stride = positions.size(1) == 1 ? 0 : positions.stride(1);
-  const double* position = positions.const_data_ptr<double>();
+  const double* position =
+      positions.const_data_ptr<double>() + (positions.size(1) == 1 ? 0 : b * positions.stride(1));
   const RowStrides in_rows(x.in, args.token_dim);
   const RowStrides out_rows(x.out, args.token_dim);
   const RowStrides grad_rows(backward ? x.grad : x.in, args.token_dim);
   const T* in = x.in.const_data_ptr<T>();
   const T* grad = backward ? x.grad.const_data_ptr<T>() : nullptr;
   T* out = x.out.mutable_data_ptr<T>();
-
-  BlockTable<Sum<T>> table(args, rope, backward ? transpose(args.op) : args.op);
-  std::vector<Sum<T>> both(static_cast<std::size_t>(2 * pairs));
-  for (std::int64_t b = range.first_row; b < range.last_row; ++b) {
-    if (b == range.first_row || row_stride != 0) {
-      table.fill(row_stride == 0 ? 0 : b, range.first_token, range.last_token);
-    }
-    for (std::int64_t t = range.first_token; t < range.last_token; ++t) {
-      for (std::int64_t f = 0; f < heads; ++f) {
-        const Sum<T>* cos = table.cos(t, f);
-        const Sum<T>* sin = table.sin(t, f);
-        if (backward) std::fill(both.begin(), both.end(), Sum<T>{0});
-        for (std::int64_t h = f * group; h < (f + 1) * group; ++h) {
-          const T* from = in + in_rows.at(b, t, h);
-          T* to = out + out_rows.at(b, t, h);
-          if (backward) {
-            const T* g = grad + grad_rows.at(b, t, h);
-            multiply_head<kWriteHalf, kReadHalf>(g + begin, to + begin, cos, sin, pairs);
-            add_gradients<kReadHalf, kWriteHalf>(from + begin, g + begin, cos, sin, pairs,
-                                                 both.data(), both.data() + pairs);
-            if (head_dim != 2 * pairs) copy_rest(g, to, begin, 2 * pairs, head_dim);
-          } else {
-            multiply_head<kReadHalf, kWriteHalf>(from + begin, to + begin, cos, sin, pairs);
-            if (head_dim != 2 * pairs) copy_rest(from, to, begin, 2 * pairs, head_dim);
-          }
-        }
+  for (std::int64_t t = range.first_token; t < range.last_token; ++t) {
+    for (std::int64_t f = 0; f < heads; ++f) {
+      const Sum<T>* cos = table.cos(t, f);
+      const Sum<T>* sin = table.sin(t, f);
+      if (backward) std::fill(both.begin(), both.end(), Sum<T>{0});
+      for (std::int64_t h = f * group; h < (f + 1) * group; ++h) {
+        const T* from = in + in_rows.at(b, t, h);
+        T* to = out + out_rows.at(b, t, h);
         if (backward) {
-          add_to_sums(both, position + b * row_stride + t, axis_stride, axes,
-                      sums.frequencies + f * pairs * axes, sums.length);
+          const T* g = grad + grad_rows.at(b, t, h);
+          multiply_head<kWriteHalf, kReadHalf>(g + begin, to + begin, cos, sin, pairs);
+          add_gradients<kReadHalf, kWriteHalf>(from + begin, g + begin, cos, sin, pairs,
+                                               both.data(), both.data() + pairs);
+          if (head_dim != 2 * pairs) copy_rest(g, to, begin, 2 * pairs, head_dim);
+        } else {
+          multiply_head<kReadHalf, kWriteHalf>(from + begin, to + begin, cos, sin, pairs);
+          if (head_dim != 2 * pairs) copy_rest(from, to, begin, 2 * pairs, head_dim);
         }
       }
+      if (!backward) continue;
+      for (std::int64_t a = 0; a < axes; ++a) {
+        add_product(both.data(), position[a * axis_stride + t], pairs,
+                    sums.frequencies + (f * axes + a) * pairs);
+      }
+      add_product(both.data() + pairs, 1.0, pairs, sums.length);
+    }
+  }
+}
+
+/// A task of tensors of one type: they share the table.
+template <typename T, bool kReadHalf, bool kWriteHalf>
+void run_task(const std::vector<HeadTensors>& tensors, const PerHeadArgs& args,
+              const SharedRope& rope, const TaskRange& range, const TaskSums& sums) {
+  const bool backward = tensors.front().grad.defined();
+  const bool one_row = args.positions.size(1) == 1;
+  BlockTable<Sum<T>> table(args, rope, backward ? transpose(args.op) : args.op);
+  std::vector<Sum<T>> both(static_cast<std::size_t>(2 * args.frequencies.size(1)));
+  for (std::int64_t b = range.first_row; b < range.last_row; ++b) {
+    if (b == range.first_row || !one_row) {
+      table.fill(one_row ? 0 : b, range.first_token, range.last_token);
+    }
+    for (const HeadTensors& x : tensors) {
+      run_row<T, kReadHalf, kWriteHalf>(x, args, rope, range, b, table, both, sums);
     }
   }
 }
@@ -223,73 +228,91 @@ at::Tensor with_dense_heads(const at::Tensor& x) { return x.stride(-1) == 1 ? x 
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-/// Runs all tasks of a tensor. `sums`: [tasks, entries + 1], or empty.
-void run_tasks(const HeadTensors& x, const PerHeadArgs& args, const SharedRope& rope,
-               std::vector<double>& sums) {
+/// Runs all tasks of tensors of one type. Returns their sums, [tasks, entries + pairs]; empty in the
+/// forward pass.
+std::vector<double> run_tasks(const std::vector<HeadTensors>& tensors, const PerHeadArgs& args,
+                              const SharedRope& rope) {
+  const HeadTensors& x = tensors.front();
   const auto run =
       task_of(x.in.scalar_type(), input_pairing(args.op, rope.layout()) == Pairing::kHalf,
               output_pairing(args.op, rope.layout()) == Pairing::kHalf);
   const std::int64_t tokens = args.positions.size(2);
   const std::int64_t batch = x.batch();
   const std::int64_t blocks = blocks_of(tokens, kBlockTokens);
+  const std::int64_t tasks = blocks * blocks_of(batch, kBlockRows);
   const std::int64_t entries = args.frequencies.numel();
-  at::parallel_for(0, blocks * blocks_of(batch, kBlockRows), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t task = begin; task < end; ++task) {
-                       const std::int64_t token = task % blocks * kBlockTokens;
-                       const std::int64_t row = task / blocks * kBlockRows;
-                       TaskSums own;
-                       if (!sums.empty()) {
-                         own.frequencies = sums.data() + task * (entries + 1);
-                         own.length = own.frequencies + entries;
-                       }
-                       run(x, args, rope,
-                           {token, std::min(tokens, token + kBlockTokens), row,
-                            std::min(batch, row + kBlockRows)},
-                           own);
-                     }
-                   });
+  const std::int64_t width = entries + args.frequencies.size(1);
+  std::vector<double> sums(x.grad.defined() ? static_cast<std::size_t>(tasks * width) : 0);
+  at::parallel_for(0, tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t token = task % blocks * kBlockTokens;
+      const std::int64_t row = task / blocks * kBlockRows;
+      TaskSums own;
+      if (!sums.empty()) {
+        own.frequencies = sums.data() + task * width;
+        own.length = own.frequencies + entries;
+      }
+      run(tensors, args, rope,
+          {token, std::min(tokens, token + kBlockTokens), row, std::min(batch, row + kBlockRows)},
+          own);
+    }
+  });
+  return sums;
+}
+
+/// Calls `run` with the tensors of each type; returns what they are rotated to, in their order.
+template <typename Run>
+std::vector<at::Tensor> run_by_type(at::TensorList tensors, at::TensorList grads, const Run& run) {
+  std::vector<at::Tensor> results(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (results[i].defined()) continue;
+    std::vector<HeadTensors> same;
+    for (std::size_t j = i; j < tensors.size(); ++j) {
+      if (tensors[j].scalar_type() != tensors[i].scalar_type()) continue;
+      HeadTensors x{.in = with_dense_heads(tensors[j])};
+      if (!grads.empty()) x.grad = with_dense_heads(grads[j]);
+      x.out = empty_result_like(x.in);
+      results[j] = x.out;
+      same.push_back(std::move(x));
+    }
+    run(same);
+  }
+  return results;
 }
 
 }  // namespace
 
 std::vector<at::Tensor> rotate_per_head_on_cpu(at::TensorList tensors, const PerHeadArgs& args) {
   const auto rope = find_rope(args.rope);
-  std::vector<at::Tensor> results;
-  std::vector<double> no_sums;
-  for (const at::Tensor& tensor : tensors) {
-    HeadTensors x{.in = with_dense_heads(tensor)};
-    x.out = empty_result_like(x.in);
-    run_tasks(x, args, *rope, no_sums);
-    results.push_back(x.out);
-  }
-  return results;
+  return run_by_type(tensors, {},
+                     [&](const std::vector<HeadTensors>& same) { run_tasks(same, args, *rope); });
 }
 
 PerHeadGradients per_head_gradient_on_cpu(at::TensorList tensors, at::TensorList grads,
                                           const PerHeadArgs& args) {
   const auto rope = find_rope(args.rope);
+  const at::Tensor& f = args.frequencies;
+  const auto entries = static_cast<std::size_t>(f.numel());
+  const auto pairs = static_cast<std::size_t>(f.size(1));
+  const auto axes = static_cast<std::size_t>(f.size(2));
   const at::TensorOptions options = at::TensorOptions(at::kDouble);
-  PerHeadGradients all{.frequencies = at::zeros(args.frequencies.sizes(), options),
+  PerHeadGradients all{.frequencies = at::zeros(f.sizes(), options),
                        .log_scale = at::zeros({1}, options)};
-  double* f = all.frequencies.mutable_data_ptr<double>();
-  double* s = all.log_scale.mutable_data_ptr<double>();
-  const std::int64_t entries = args.frequencies.numel();
-  for (std::size_t k = 0; k < tensors.size(); ++k) {
-    HeadTensors x{.in = with_dense_heads(tensors[k]), .grad = with_dense_heads(grads[k])};
-    x.out = empty_result_like(x.in);
-    const std::int64_t tasks =
-        blocks_of(args.positions.size(2), kBlockTokens) * blocks_of(x.batch(), kBlockRows);
-    std::vector<double> sums(
-        static_cast<std::size_t>(std::max<std::int64_t>(tasks, 1) * (entries + 1)));
-    run_tasks(x, args, *rope, sums);
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const double* from = sums.data() + task * (entries + 1);
-      for (std::int64_t i = 0; i < entries; ++i) f[i] += phase_sign(args.op) * from[i];
-      *s += divides_by_scale(args.op) ? -from[entries] : from[entries];
+  double* to = all.frequencies.mutable_data_ptr<double>();
+  double* scale = all.log_scale.mutable_data_ptr<double>();
+  const double sign = phase_sign(args.op);
+  const double scale_sign = divides_by_scale(args.op) ? -1.0 : 1.0;
+  all.inputs = run_by_type(tensors, grads, [&](const std::vector<HeadTensors>& same) {
+    const std::vector<double> sums = run_tasks(same, args, *rope);
+    for (std::size_t task = 0; task < sums.size(); task += entries + pairs) {
+      for (std::size_t e = 0; e < entries; ++e) {  // [heads, axes, pairs]
+        const std::size_t head = e / (axes * pairs);
+        const std::size_t axis = e / pairs % axes;
+        to[(head * pairs + e % pairs) * axes + axis] += sign * sums[task + e];
+      }
+      for (std::size_t i = 0; i < pairs; ++i) *scale += scale_sign * sums[task + entries + i];
     }
-    all.inputs.push_back(x.out);
-  }
+  });
   return all;
 }
 

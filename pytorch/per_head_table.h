@@ -22,11 +22,13 @@ namespace rotary::torch {
 template <typename T>
 class TableBlock {
  public:
-  TableBlock(const double* frequencies, std::int64_t pairs, std::int64_t axes, double length)
+  TableBlock(const double* frequencies, std::int64_t pairs, std::int64_t axes, double length,
+             double sign)
       : frequencies_(frequencies),
         pairs_(static_cast<std::size_t>(pairs)),
         axes_(static_cast<std::size_t>(axes)),
         length_(length),
+        sign_(sign),
         cos_(pairs_),
         sin_(pairs_),
         step_cos_(pairs_),
@@ -47,7 +49,7 @@ class TableBlock {
         moved[a] = at[a] - last[a];
       }
       if (t > 0 && has_step && moved == distance) {
-        multiply();
+        multiply(cos_.data(), sin_.data(), step_cos_.data(), step_sin_.data(), pairs_);
       } else {
         evaluate(at, cos_, sin_);
         if (t > 1 && moved == distance) {
@@ -59,10 +61,8 @@ class TableBlock {
       }
       distance = moved;
       last = at;
-      for (std::size_t i = 0; i < pairs_; ++i) {
-        cos[i] = static_cast<T>(length_ * cos_[i]);
-        sin[i] = static_cast<T>(length_ * sin_[i]);
-      }
+      write(cos_.data(), length_, pairs_, cos);
+      write(sin_.data(), sign_ * length_, pairs_, sin);
       cos += token_stride;
       sin += token_stride;
     }
@@ -79,18 +79,27 @@ class TableBlock {
       sin[i] = std::sin(phase);
     }
   }
-  void multiply() {
-    for (std::size_t i = 0; i < pairs_; ++i) {
-      const double c = cos_[i] * step_cos_[i] - sin_[i] * step_sin_[i];
-      sin_[i] = sin_[i] * step_cos_[i] + cos_[i] * step_sin_[i];
-      cos_[i] = c;
+  /// The next token, at the distance of the step.
+  static void multiply(double* __restrict cos, double* __restrict sin,
+                       const double* __restrict step_cos, const double* __restrict step_sin,
+                       std::size_t pairs) {
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const double c = cos[i] * step_cos[i] - sin[i] * step_sin[i];
+      const double s = sin[i] * step_cos[i] + cos[i] * step_sin[i];
+      cos[i] = c;
+      sin[i] = s;
     }
+  }
+  static void write(const double* __restrict from, double factor, std::size_t pairs,
+                    T* __restrict to) {
+    for (std::size_t i = 0; i < pairs; ++i) to[i] = static_cast<T>(factor * from[i]);
   }
 
   const double* frequencies_;
   std::size_t pairs_;
   std::size_t axes_;
   double length_;
+  double sign_;
   std::vector<double> cos_;
   std::vector<double> sin_;
   std::vector<double> step_cos_;
@@ -122,15 +131,11 @@ class BlockTable {
     sin_.resize(size);
     for (std::int64_t head = 0; head < f.size(0); ++head) {
       TableBlock<S> block(f.const_data_ptr<double>() + head * f.stride(0), f.size(1), f.size(2),
-                          length_);
+                          length_, phase_sign(op_));
       block.fill(at, axis_stride, last - first, cos_.data() + head * f.size(1),
                  sin_.data() + head * f.size(1), entries);
     }
     first_ = first;
-    // The adjoint turns the other way.
-    if (phase_sign(op_) < 0.0) {
-      for (S& value : sin_) value = -value;
-    }
   }
   const S* cos(std::int64_t token, std::int64_t head) const {
     return cos_.data() + at(token, head);
