@@ -308,12 +308,10 @@ int launch_backward_axes(const PerHeadParams& p, cudaStream_t stream) {
   const int threads = fragments <= kThreads ? kThreads : (fragments + 31) / 32 * 32;
   const std::size_t shared =
       static_cast<std::size_t>(threads / fragments * p.pairs * p.axes + threads) * sizeof(double);
-  const auto kernel = per_head_gradient_kernel<T, kPairs, kHalf, kAxes>;
-  const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-  if (error != cudaSuccess) return static_cast<int>(error);
-  kernel<<<dim3(static_cast<unsigned>(p.chunks), static_cast<unsigned>(p.heads)),
-           static_cast<unsigned>(threads), shared, stream>>>(p);
+  // At most 34 KB: kThreads * kPairs * axes sums, where kPairs is 8 at most.
+  per_head_gradient_kernel<T, kPairs, kHalf, kAxes>
+      <<<dim3(static_cast<unsigned>(p.chunks), static_cast<unsigned>(p.heads)),
+         static_cast<unsigned>(threads), shared, stream>>>(p);
   return static_cast<int>(cudaGetLastError());
 }
 

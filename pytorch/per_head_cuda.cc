@@ -157,6 +157,10 @@ std::vector<at::Tensor> launch_by_type(at::TensorList tensors, at::TensorList gr
   TORCH_CHECK_VALUE(
       args.positions.size(2) * args.frequencies.size(0) <= kMaxThreads / rope->frequencies().pairs,
       "[rotate_per_head] too many tokens on CUDA, got ", args.positions.size(2));
+  constexpr std::int64_t kMaxBatch = 4 * 65535;  // blocks of four rows
+  const std::int64_t batch = tensors[0].dim() == 4 ? tensors[0].size(0) : 1;
+  TORCH_CHECK_VALUE(batch <= kMaxBatch, "[rotate_per_head] at most ", kMaxBatch,
+                    " batch rows on CUDA, got ", batch);
   std::vector<at::Tensor> results(tensors.size());
   std::vector<bool> done(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "console/output.h"
-#include "explain/format.h"
 #include "explain/text_table.h"
 #include "json/json.h"
 #include "roformer/checkpoint/checkpoint.h"

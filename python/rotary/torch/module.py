@@ -34,7 +34,8 @@ def _in_random_directions(frequencies: Tensor, heads: int) -> Tensor:
         return frequencies.expand(heads, -1, -1)
     if axes > 2:
         directions = torch.linalg.qr(torch.randn(heads, axes, axes, dtype=frequencies.dtype))[0]
-        return frequencies @ directions.mT
+        turned: Tensor = frequencies @ directions.mT
+        return turned
     angle = torch.rand(heads, 1, dtype=frequencies.dtype) * (2 * math.pi)
     x, y = frequencies.unbind(1)
     return torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)

@@ -10,6 +10,7 @@ def test_cuda_graph() -> None:
     """Positions are read on the device only: a replayed graph uses their current values."""
     rope = text(theta=10000.0)
     module = rt.RotaryEmbedding(rope, learn="log_gain", device="cuda")
+    per_head = rt.RotaryEmbedding(rope, learn="per_head", heads=3, device="cuda")
     x = torch.randn(2, 5, 3, 16, device="cuda", requires_grad=True)
     at = torch.randint(0, 99, (2, 5), device="cuda")
     cu = torch.tensor([0, 2, 5], device="cuda")
@@ -18,8 +19,10 @@ def test_cuda_graph() -> None:
         out = rt.rotate(x, rope=rope, positions=at)
         packed = rt.rotate(x, rope=rope, cu_seqlens=cu)
         learned = module(x, positions=at)
-        loss = out.sin().sum() + packed.cos().sum() + learned.sin().sum()
-        return out, packed, learned, *torch.autograd.grad(loss, [x, module.learned])
+        own = per_head(x, positions=at)
+        loss = out.sin().sum() + packed.cos().sum() + learned.sin().sum() + own.cos().sum()
+        wanted = [x, module.learned, per_head.learned]
+        return out, packed, learned, own, *torch.autograd.grad(loss, wanted)
 
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

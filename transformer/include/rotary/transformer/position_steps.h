@@ -4,8 +4,7 @@
 /// Content-dependent positions: the model decides how far a token is from the one before it.
 ///
 ///   rotary::transformer::PositionSteps steps({.model_dim = 512});
-///   at::Tensor positions = steps->forward(x);          // [batch, tokens], float64
-///   q = rotary::torch::rotate({q}, rope, {.positions = positions})[0];
+///   at::Tensor positions = steps->forward(x);   // [batch, tokens], for rotary::torch::rotate()
 ///
 /// The step of a token is softplus(w x + b), positive; positions are the running sum, 0 at the first
 /// token. w begins at 0 and b such that all steps are 1: the ordinary positions. Differentiable, as
