@@ -228,10 +228,12 @@ void check_config(const Config& c) {
     }
     if (c.rotary_value) fail("rotary_value", "false for linear attention", "true");
   }
+  check_linear_config(c.linear, c.attention_type == AttentionKind::kLinear, c.head_dim());
 }
 
 Config config_from_json(Json object, const std::string& source) {
   if (!object.is_object()) throw IoError(source, IoError::kNoOffset, "not a JSON object");
+  const LinearConfig linear = take_linear_config(object, source);
   Reader reader(std::move(object), source);
   std::string type = "roformer";
   reader.read("model_type", type);
@@ -243,6 +245,7 @@ Config config_from_json(Json object, const std::string& source) {
   if (cross_attention) reader.refuse("add_cross_attention", "false", true);
 
   Config c;
+  c.linear = linear;
   read_task(reader, c);
   read_labels(reader, c);
   reader.read("vocab_size", c.vocab_size);
@@ -335,6 +338,7 @@ std::string to_json(const Config& c) {
   if (c.attention_type != plain.attention_type) {
     json["attention_type"] = name_of(kKinds, c.attention_type);
   }
+  add_linear_config(c.linear, json);
   if (c.task == Task::kPairMatching) json["pair_pooling"] = name_of(kPoolings, c.pair_pooling);
   json.sort();
   return json.dump_lines();

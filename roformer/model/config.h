@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "roformer/model/linear_config.h"
+
 namespace rotary::internal {
 class Json;
 }
@@ -80,6 +82,8 @@ struct Config {
   std::string position_encoding = "rope";
   double rope_theta = 10000.0;
   AttentionKind attention_type = AttentionKind::kSoftmax;
+  /// Of AttentionKind::kLinear.
+  LinearConfig linear{};
   Pooling pair_pooling = Pooling::kMean;
 
   /// The file's other keys, as a JSON object, written back unchanged.

@@ -73,7 +73,6 @@ HiddenStates EmbeddingsImpl::forward(const Inputs& inputs, transformer::Encoding
 SelfAttentionImpl::SelfAttentionImpl(const Config& config)
     : ::torch::nn::Module("SelfAttention"),
       num_heads_(config.num_attention_heads),
-      kind_(config.attention_type),
       rotate_values_(config.rotary_value),
       dropout_(config.attention_probs_dropout_prob),
       rope_(rope_text(config)) {
@@ -81,6 +80,9 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config)
   query_ = register_module("query", make_dense(size, size, config));
   key_ = register_module("key", make_dense(size, size, config));
   value_ = register_module("value", make_dense(size, size, config));
+  if (config.attention_type == AttentionKind::kLinear) {
+    linear_ = register_module("linear", std::make_shared<LinearAttentionImpl>(config));
+  }
 }
 
 HeadProjections SelfAttentionImpl::projections(const transformer::EncodingImpl& encoding) const {
@@ -89,8 +91,8 @@ HeadProjections SelfAttentionImpl::projections(const transformer::EncodingImpl& 
           .value = *value_,
           .num_heads = num_heads_,
           .rope = rope_,
-          // Linear attention rotates by itself, after its feature map.
-          .rotate = kind_ == AttentionKind::kSoftmax && encoding.targets().query_key,
+          // Linear attention rotates by itself.
+          .rotate = !linear_ && encoding.targets().query_key,
           .rotate_values = rotate_values_};
 }
 
@@ -104,27 +106,14 @@ at::Tensor SelfAttentionImpl::softmax(const Heads& heads, const ForwardContext& 
   return transformer::attend(heads_first(heads.q), keys, values, options);
 }
 
-at::Tensor SelfAttentionImpl::linear(const Heads& heads, const ForwardContext& context,
-                                     Cache::Layer* cache) {
-  transformer::LinearAttendOptions options{.rope = rope_,
-                                           .causal = context.causal,
-                                           .padding = context.attend.padding,
-                                           .cu_seqlens = context.attend.cu_seqlens};
-  const at::Tensor q = heads_first(heads.q);
-  const at::Tensor k = heads_first(heads.k);
-  const at::Tensor v = heads_first(heads.v);
-  if (cache == nullptr) return transformer::linear_attend(q, k, v, options);
-  return transformer::linear_attend(q, k, v, cache->linear, std::move(options));
-}
-
 at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& queries,
                                       const std::vector<at::Tensor>& weights,
                                       transformer::EncodingImpl& encoding,
                                       const ForwardContext& context, Cache::Layer* cache) {
   const Heads heads =
       context.ops->project_heads(x, queries, weights, projections(encoding), encoding, context);
-  const at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
-                                                       : softmax(heads, context, cache);
+  const at::Tensor y =
+      linear_ ? linear_->forward(heads, context, cache) : softmax(heads, context, cache);
   return y.transpose(1, 2).flatten(2);
 }
 

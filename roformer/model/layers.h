@@ -20,6 +20,7 @@
 #include "roformer/model/config.h"
 #include "roformer/model/forward_context.h"
 #include "roformer/model/layer_ops.h"
+#include "roformer/model/linear_attention.h"
 #include "roformer/model/model.h"
 #include "roformer/model/modules.h"
 #include "rotary/transformer/encodings.h"
@@ -45,7 +46,7 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   std::shared_ptr<NormImpl> norm_;
 };
 
-/// "self": "query", "key", "value".
+/// "self": "query", "key", "value", "linear" (linear_attention.h).
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
   explicit SelfAttentionImpl(const Config& config);
@@ -58,16 +59,15 @@ class SelfAttentionImpl : public ::torch::nn::Module {
 
  private:
   at::Tensor softmax(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
-  at::Tensor linear(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
 
   std::int64_t num_heads_;
-  AttentionKind kind_;
   bool rotate_values_;
   double dropout_;
   std::string rope_;
   Dense query_;
   Dense key_;
   Dense value_;
+  std::shared_ptr<LinearAttentionImpl> linear_;  // null: softmax
 };
 
 /// "dense" and "LayerNorm" over the sum with a residual connection.

@@ -16,6 +16,7 @@
 #include "roformer/checkpoint/checkpoint.h"
 #include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/tasks/language.h"
+#include "roformer/tasks/linear_keys.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/ranks.h"
 #include "roformer/train/run_data.h"
@@ -86,9 +87,10 @@ Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::
   at::manual_seed(run.seed);
   Model model;
   if (!run.init.empty()) {
+    check_linear_keys_of_init(run);
     model = load_model(run.init, task).model;
   } else {
-    Config config = config_of_new_model(run, vocabulary);
+    Config config = with_linear_keys(run, config_of_new_model(run, vocabulary));
     config.task = task;
     model = make_model(config);
   }

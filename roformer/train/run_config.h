@@ -27,6 +27,11 @@ struct RunConfig {
   std::string init;
   /// "masked" or "causal".
   std::string objective = "masked";
+  /// Linear attention of a new model (roformer/model/linear_config.h); "model": as its config says.
+  /// A kernel implies attention_type "linear"; the decay is "on", "off", "learned" or a number.
+  std::string linear_kernel = "model";
+  std::string favor_rotation = "model";
+  std::string linear_decay = "model";
 
   // ---- The data ---------------------------------------------------------------------------------
   /// Texts, folders of texts, or one token cache.
