@@ -364,10 +364,12 @@ void check_config(const Config& c) {
   }
   check_ropes(c);
   check_rotation(c);
+  check_linear_config(c.linear, c.attention_type == AttentionKind::kLinear, c.head_dim());
 }
 
 Config config_from_json(Json object, const std::string& source) {
   if (!object.is_object()) throw IoError(source, IoError::kNoOffset, "not a JSON object");
+  const LinearConfig linear = take_linear_config(object, source);
   Reader reader(std::move(object), source);
   std::string type = "roformer";
   reader.read("model_type", type);
@@ -379,6 +381,7 @@ Config config_from_json(Json object, const std::string& source) {
   if (cross_attention) reader.refuse("add_cross_attention", "false", true);
 
   Config c;
+  c.linear = linear;
   if (type == "bert") {
     read_bert(reader, c);
   } else {
@@ -503,6 +506,7 @@ std::string to_json(const Config& c) {
     json["position_steps"] = name_of(kSteps, c.position_steps);
   }
   if (c.rotary_output) json["rotary_output"] = true;
+  add_linear_config(c.linear, json);
   if (c.task == Task::kPairMatching) json["pair_pooling"] = name_of(kPoolings, c.pair_pooling);
   json.sort();
   return json.dump_lines();

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "roformer/model/linear_config.h"
+
 namespace rotary::internal {
 class Json;
 }
@@ -109,6 +111,8 @@ struct Config {
   std::int64_t rope_context = 0;
   QkNorm qk_norm = QkNorm::kNone;
   AttentionKind attention_type = AttentionKind::kSoftmax;
+  /// Of AttentionKind::kLinear.
+  LinearConfig linear{};
   Pooling pair_pooling = Pooling::kMean;
   RopeLearn rope_learn = RopeLearn::kNothing;
   double rope_rho = 1.0;

@@ -72,15 +72,13 @@ HiddenStates EmbeddingsImpl::forward(const Inputs& inputs, transformer::Encoding
 
 // ---- Attention ----------------------------------------------------------------------------------
 
-SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope,
-                                     const std::string& rope_text)
+SelfAttentionImpl::SelfAttentionImpl(const Config& config, const LayerRope& rope)
     : ::torch::nn::Module("SelfAttention"),
       num_heads_(config.num_attention_heads),
-      kind_(config.attention_type),
       rotate_values_(config.rotary_value || config.rotary_output),
-      rotate_outputs_(config.rotary_output && rope),
+      rotate_outputs_(config.rotary_output && rope.index),
       dropout_(config.attention_probs_dropout_prob),
-      rope_(rope) {
+      rope_(rope.index) {
   const std::int64_t size = config.hidden_size;
   query_ = register_module("query", make_dense(size, size, config));
   key_ = register_module("key", make_dense(size, size, config));
@@ -93,8 +91,11 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config, std::optional<std::si
     query_norm_ = add_norm("query_norm");
     key_norm_ = add_norm("key_norm");
   }
-  if (rope) rotation_ = make_layer_rotation(config, rope_text);
+  if (rope.index) rotation_ = make_layer_rotation(config, rope.text);
   if (rotation_) register_module("rotation", rotation_);
+  if (config.attention_type == AttentionKind::kLinear) {
+    linear_ = register_module("linear", std::make_shared<LinearAttentionImpl>(config, rope));
+  }
 }
 
 HeadProjections SelfAttentionImpl::projections() const {
@@ -103,8 +104,8 @@ HeadProjections SelfAttentionImpl::projections() const {
           .key = *key_,
           .value = *value_,
           .num_heads = num_heads_,
-          // Linear attention rotates by itself, after its feature map.
-          .rope = kind_ == AttentionKind::kSoftmax && !replaces ? rope_ : std::nullopt,
+          // Linear attention rotates by itself.
+          .rope = !linear_ && !replaces ? rope_ : std::nullopt,
           .rotate_values = rotate_values_,
           .query_norm = query_norm_.get(),
           .key_norm = key_norm_.get()};
@@ -120,19 +121,6 @@ at::Tensor SelfAttentionImpl::softmax(const Heads& heads, const ForwardContext& 
   return transformer::attend(heads_first(heads.q), keys, values, options);
 }
 
-at::Tensor SelfAttentionImpl::linear(const Heads& heads, const ForwardContext& context,
-                                     Cache::Layer* cache) {
-  transformer::LinearAttendOptions options{.rope = rope_ ? (*context.ropes)[*rope_].text : "",
-                                           .causal = context.causal,
-                                           .padding = context.attend.padding,
-                                           .cu_seqlens = context.attend.cu_seqlens};
-  const at::Tensor q = heads_first(heads.q);
-  const at::Tensor k = heads_first(heads.k);
-  const at::Tensor v = heads_first(heads.v);
-  if (cache == nullptr) return transformer::linear_attend(q, k, v, options);
-  return transformer::linear_attend(q, k, v, cache->linear, std::move(options));
-}
-
 at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& queries,
                                       const std::vector<at::Tensor>& weights,
                                       transformer::EncodingImpl& encoding,
@@ -143,8 +131,7 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& que
   if (rotation_ && rotation_->replaces_encoding()) {
     heads = rotation_->rotate(heads, positions, rotate_values_);
   }
-  at::Tensor y = kind_ == AttentionKind::kLinear ? linear(heads, context, cache)
-                                                 : softmax(heads, context, cache);
+  at::Tensor y = linear_ ? linear_->forward(heads, context, cache) : softmax(heads, context, cache);
   if (rotate_outputs_) y = rotation_->unrotate(y, positions);
   return y.transpose(1, 2).flatten(2);
 }
@@ -157,12 +144,10 @@ ResidualImpl::ResidualImpl(std::int64_t from, const Config& config)
   norm_ = register_module("LayerNorm", std::make_shared<NormImpl>(config.hidden_size, config));
 }
 
-LayerImpl::LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope,
-                     const std::string& rope_text)
-    : ::torch::nn::Module("Layer"), number_(number), activation_(config.hidden_act) {
+LayerImpl::LayerImpl(const Config& config, const LayerRope& rope)
+    : ::torch::nn::Module("Layer"), number_(rope.layer), activation_(config.hidden_act) {
   const auto attention = add_group(*this, "attention");
-  self_ = attention->register_module("self",
-                                     std::make_shared<SelfAttentionImpl>(config, rope, rope_text));
+  self_ = attention->register_module("self", std::make_shared<SelfAttentionImpl>(config, rope));
   attention_output_ = attention->register_module(
       "output", std::make_shared<ResidualImpl>(config.hidden_size, config));
   intermediate_ = add_group(*this, "intermediate")
@@ -204,9 +189,10 @@ EncoderImpl::EncoderImpl(const Config& config)
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const std::optional<std::size_t> rope =
         ropes.empty() ? std::nullopt : rotation_.layers().of_layer[static_cast<std::size_t>(i)];
-    layers_.push_back(group->register_module(
-        std::to_string(i),
-        std::make_shared<LayerImpl>(config, i, rope, rope ? ropes[*rope].text : std::string())));
+    const LayerRope own{
+        .layer = i, .index = rope, .text = rope ? ropes[*rope].text : std::string()};
+    layers_.push_back(
+        group->register_module(std::to_string(i), std::make_shared<LayerImpl>(config, own)));
   }
 }
 

@@ -21,6 +21,7 @@
 #include "roformer/model/forward_context.h"
 #include "roformer/model/layer_ops.h"
 #include "roformer/model/layer_rotation.h"
+#include "roformer/model/linear_attention.h"
 #include "roformer/model/model.h"
 #include "roformer/model/modules.h"
 #include "rotary/transformer/encodings.h"
@@ -46,13 +47,11 @@ class EmbeddingsImpl : public ::torch::nn::Module {
   std::shared_ptr<NormImpl> norm_;
 };
 
-/// "self": "query", "key", "value", "query_norm" and "key_norm" where the config has qk_norm, and
-/// "rotation" where the layer has its own.
+/// "self": "query", "key", "value", "query_norm" and "key_norm" where the config has qk_norm,
+/// "rotation" where the layer has its own, and "linear" (linear_attention.h).
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
-  /// `rope`: index of the layer's rope, and its text; none without rotation.
-  SelfAttentionImpl(const Config& config, std::optional<std::size_t> rope,
-                    const std::string& rope_text);
+  SelfAttentionImpl(const Config& config, const LayerRope& rope);
   /// [batch, queries, hidden_size], for keys and values of x and queries of `queries`: x itself, or
   /// its selected tokens.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& queries,
@@ -63,10 +62,8 @@ class SelfAttentionImpl : public ::torch::nn::Module {
 
  private:
   at::Tensor softmax(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
-  at::Tensor linear(const Heads& heads, const ForwardContext& context, Cache::Layer* cache);
 
   std::int64_t num_heads_;
-  AttentionKind kind_;
   bool rotate_values_;
   bool rotate_outputs_;
   double dropout_;
@@ -77,6 +74,7 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   Dense value_;
   std::shared_ptr<HeadNormImpl> query_norm_;
   std::shared_ptr<HeadNormImpl> key_norm_;
+  std::shared_ptr<LinearAttentionImpl> linear_;  // null: softmax
 };
 
 /// "dense" and "LayerNorm" over the sum with a residual connection.
@@ -97,8 +95,7 @@ class ResidualImpl : public ::torch::nn::Module {
 /// "attention": "self" and "output"; "intermediate": "dense"; "output".
 class LayerImpl : public ::torch::nn::Module {
  public:
-  LayerImpl(const Config& config, std::int64_t number, std::optional<std::size_t> rope,
-            const std::string& rope_text);
+  LayerImpl(const Config& config, const LayerRope& rope);
   HiddenStates forward(const HiddenStates& x, transformer::EncodingImpl& encoding,
                        const ForwardContext& context, Cache::Layer* cache);
   const LayerRotationImpl* rotation() const noexcept { return self_->rotation(); }

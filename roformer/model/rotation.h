@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,16 @@ struct PassRope {
   bool is_uniform() const noexcept { return !grows && groups.empty(); }
 };
 using PassRopes = std::shared_ptr<const std::vector<PassRope>>;
+
+/// The rope of one layer.
+struct LayerRope {
+  /// The layer's number.
+  std::int64_t layer = 0;
+  /// Of the model's ropes; none without rotation.
+  std::optional<std::size_t> index{};
+  /// In text form, with the context of config.rope_context; empty without rotation.
+  std::string text{};
+};
 
 /// The ropes of a model's layers.
 class Rotation {

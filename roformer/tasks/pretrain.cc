@@ -18,6 +18,7 @@
 #include "roformer/checkpoint/vocabulary_files.h"
 #include "roformer/model/rope_config.h"
 #include "roformer/tasks/language.h"
+#include "roformer/tasks/linear_keys.h"
 #include "roformer/train/checkpoints.h"
 #include "roformer/train/ranks.h"
 #include "roformer/train/run_data.h"
@@ -111,10 +112,11 @@ Model open_model_of_run(const RunConfig& run, const Vocabulary& vocabulary, at::
   };
   Model model;
   if (!run.init.empty()) {
+    check_linear_keys_of_init(run);
     model = load_model(run.init, change).model;
     check_lengths(model->config(), run.stages);
   } else {
-    Config config = config_of_new_model(run, vocabulary, task);
+    Config config = with_linear_keys(run, config_of_new_model(run, vocabulary, task));
     change(config);
     model = make_model(config);
   }

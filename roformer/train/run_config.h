@@ -32,6 +32,11 @@ struct RunConfig {
   std::string objective = "masked";
   /// What layers learn of their rotation, as in the model's config; "auto": what that says.
   std::string rope_learn = "auto";
+  /// Linear attention of a new model (roformer/model/linear_config.h); "model": as its config says.
+  /// A kernel implies attention_type "linear"; the decay is "on", "off", "learned" or a number.
+  std::string linear_kernel = "model";
+  std::string favor_rotation = "model";
+  std::string linear_decay = "model";
 
   // ---- The data ---------------------------------------------------------------------------------
   /// Texts, folders of texts, or one token cache.

@@ -46,6 +46,7 @@ def quadratic(
     positions: Tensor | None = None,
     key_positions: Tensor | None = None,
     guard: float = 0.01,
+    decay: Tensor | None = None,
     same: Tensor | None = None,
 ) -> Tensor:
     """[batch, heads, queries, value_dim], float64; `same` [queries, keys]: an additional mask."""
@@ -81,6 +82,11 @@ def quadratic(
     if padding is not None:
         visible = visible & padding[:, None, None]
     numerator, denominator = numerator.where(visible, 0.0), denominator.where(visible, 0.0)
+    if decay is not None:
+        index = torch.arange(q.shape[2], dtype=torch.float64)
+        slopes = decay.double().repeat_interleave(group)[:, None, None]
+        falls = (-slopes * (index[:, None] - index).abs()).exp()
+        numerator, denominator = numerator * falls, denominator * falls
     divisor = denominator.sum(-1)
     if variant == "rotated":
         smallest = (guard * divisor).clamp_min(1e-6)

@@ -62,6 +62,18 @@ void check_masks(const at::Tensor& q, const at::Tensor& k, const LinearAttendOpt
   }
 }
 
+void check_decay(const at::Tensor& q, const at::Tensor& k, const LinearAttendOptions& o) {
+  if (!o.decay.has_value()) return;
+  TORCH_CHECK_VALUE(o.decay->is_floating_point() && o.decay->dim() == 1 &&
+                        o.decay->sym_size(0) == k.sym_size(1) && o.decay->device() == k.device(),
+                    kName, "decay must be real numbers [", k.sym_size(1), "] on ", k.device(),
+                    ", one per head of k, got ", o.decay->scalar_type(), " ", o.decay->sym_sizes(),
+                    " on ", o.decay->device());
+  TORCH_CHECK_VALUE(q.sym_size(2) == k.sym_size(2), kName,
+                    "decay needs as many queries as keys, got ", q.sym_size(2), " and ",
+                    k.sym_size(2));
+}
+
 }  // namespace
 
 void check_linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -88,6 +100,7 @@ void check_linear_attend(const at::Tensor& q, const at::Tensor& k, const at::Ten
   check_projection(q, o);
   check_rope(q, o);
   check_masks(q, k, o);
+  check_decay(q, k, o);
 }
 
 void check_state(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "transformer/linear_attention/check.h"
 #include "transformer/linear_attention/favor.h"
 #include "transformer/linear_attention/favor_kernels.h"
 #include "transformer/linear_attention/rowwise.h"
@@ -54,12 +56,26 @@ struct Projected {
   double feature_scale = 0.0;
 };
 
+/// Stabiliser of keys: the largest product of a head, of packed sequences that of each sequence.
+at::Tensor largest_of_keys(const at::Tensor& products, const LinearAttendOptions& options) {
+  if (!options.cu_seqlens.has_value()) return products.amax({-2, -1}, /*keepdim=*/true);
+  const at::Tensor of_tokens = products.amax({-1}, /*keepdim=*/true);
+  const auto ends = read_boundaries(*options.cu_seqlens, products.size(-2));
+  std::vector<at::Tensor> parts;
+  for (std::size_t s = 0; s + 1 < ends.size(); ++s) {
+    if (ends[s] == ends[s + 1]) continue;
+    const at::Tensor part = of_tokens.narrow(-2, ends[s], ends[s + 1] - ends[s]);
+    parts.push_back(part.amax({-2}, /*keepdim=*/true).expand_as(part));
+  }
+  return parts.empty() ? of_tokens : at::cat(parts, -2);
+}
+
 at::Tensor favor_features(const at::Tensor& x, Side side, const LinearAttendOptions& options) {
   const Projected p(x, *options.projection);
   const at::Tensor constant = p.products.detach();
   if (side == Side::kQuery) return p.features(constant.amax({-1}, true), x.scalar_type());
   if (options.causal) return p.features(std::nullopt, x.scalar_type());
-  return p.features(constant.amax({-2, -1}, /*keepdim=*/true), x.scalar_type());
+  return p.features(largest_of_keys(constant, options), x.scalar_type());
 }
 
 at::Tensor masked_features(const at::Tensor& features, const OptionalTensor& padding) {

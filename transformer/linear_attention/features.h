@@ -17,9 +17,9 @@ enum class Side { kQuery, kKey };
 ///
 /// FAVOR+: phi(x) = (exp(w . x' - |x'|^2 / 2 - c) + 1e-4) / sqrt(features), x' = x head_dim^(-1/4),
 /// for every row w of the projection. The stabiliser c, a constant for autograd, is the largest
-/// w . x': per query, and over all tokens of the head for keys, as in the authors' code. Causal
-/// keys have c = 0, since a maximum over tokens would look ahead; their exponents are at most |w|^2
-/// / 2, about head_dim / 2.
+/// w . x': per query, and for keys over all tokens of the head, as in the authors' code, or over
+/// those of a packed sequence. Causal keys have c = 0, since a maximum over tokens would look
+/// ahead; their exponents are at most |w|^2 / 2, about head_dim / 2.
 at::Tensor feature_map(const at::Tensor& x, Side side, const LinearAttendOptions& options);
 
 }  // namespace rotary::transformer

@@ -23,7 +23,8 @@ at::Tensor attend_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const OptionalTensor& projection, bool causal, const OptionalTensor& padding,
                      const OptionalTensor& positions, const OptionalTensor& key_positions,
                      c10::SymInt first, const OptionalTensor& cu_seqlens,
-                     const OptionalTensor& frequencies, const OptionalTensor& scale, double guard) {
+                     const OptionalTensor& frequencies, const OptionalTensor& scale, double guard,
+                     const OptionalTensor& decay) {
   return linear_attend(q, k, v,
                        {.rope = std::string(rope),
                         .variant = variant_of(variant),
@@ -37,7 +38,8 @@ at::Tensor attend_op(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                         .cu_seqlens = cu_seqlens,
                         .frequencies = frequencies,
                         .scale = scale,
-                        .guard = guard});
+                        .guard = guard,
+                        .decay = decay});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> step_op(
@@ -45,7 +47,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> step_op(
     const OptionalTensor& state_k, c10::SymInt first, std::string_view rope,
     std::string_view variant, std::string_view feature_map, const OptionalTensor& projection,
     const OptionalTensor& padding, const OptionalTensor& positions,
-    const OptionalTensor& frequencies, const OptionalTensor& scale, double guard) {
+    const OptionalTensor& frequencies, const OptionalTensor& scale, double guard,
+    const OptionalTensor& decay) {
   TORCH_CHECK_VALUE(state_kv.has_value() == state_k.has_value(),
                     "[linear_attend_step] state_kv and state_k must be given together");
   RecurrentState state;
@@ -61,7 +64,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> step_op(
                                                 .first = std::move(first),
                                                 .frequencies = frequencies,
                                                 .scale = scale,
-                                                .guard = guard});
+                                                .guard = guard,
+                                                .decay = decay});
   return {result.out, result.state.kv, result.state.k};
 }
 
@@ -74,14 +78,14 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
       "str feature_map='elu', Tensor? projection=None, bool causal=False, Tensor? padding=None, "
       "Tensor? positions=None, Tensor? key_positions=None, SymInt first=0, "
       "Tensor? cu_seqlens=None, Tensor? frequencies=None, Tensor? scale=None, "
-      "float guard=0.01) -> Tensor",
+      "float guard=0.01, Tensor? decay=None) -> Tensor",
       {at::Tag::pt2_compliant_tag});
   m.def(
       "linear_attend_step(Tensor q, Tensor k, Tensor v, Tensor? state_kv=None, "
       "Tensor? state_k=None, *, SymInt first=0, str rope='', str variant='numerator', "
       "str feature_map='elu', Tensor? projection=None, Tensor? padding=None, "
       "Tensor? positions=None, Tensor? frequencies=None, Tensor? scale=None, "
-      "float guard=0.01) -> (Tensor, Tensor, Tensor)",
+      "float guard=0.01, Tensor? decay=None) -> (Tensor, Tensor, Tensor)",
       {at::Tag::pt2_compliant_tag});
 }
 

@@ -60,6 +60,7 @@ LinearAttentionImpl::LinearAttentionImpl(LinearAttentionOptions options)
     projection = register_buffer("projection", orthogonal_features(o.features, o.head_dim));
     options_.attend.projection = projection;
   }
+  if (o.attend.decay) decay = register_buffer("decay", *o.attend.decay);
 }
 
 void LinearAttentionImpl::redraw() {
@@ -73,6 +74,7 @@ LinearAttentionImpl::Heads LinearAttentionImpl::heads_of(const at::Tensor& x) {
                     "[LinearAttention] x must be [batch, tokens, ", options_.model_dim, "], got ",
                     x.sym_sizes());
   if (projection.defined()) options_.attend.projection = projection;  // to() may have replaced it
+  if (decay.defined()) options_.attend.decay = decay;
   return {split_heads(query(x), options_.heads), split_heads(key(x), options_.kv_heads),
           split_heads(value(x), options_.kv_heads)};
 }

@@ -10,8 +10,8 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
+#include "transformer/linear_attention/scan_support.h"
 #include "transformer/linear_attention/scans_device.h"
 
 namespace rotary::transformer {
@@ -19,89 +19,9 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-void check_type(const char* function, const at::Tensor& x) {
-  TORCH_CHECK_VALUE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble ||
-                        x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
-                    "[", function, "] tensors must be float32, float64, bfloat16 or float16, got ",
-                    x.scalar_type());
-  TORCH_CHECK_VALUE(x.dim() >= 2, "[", function, "] tensors must be [.., tokens, features], got ",
-                    x.sizes());
-}
-
-void check_like(const char* function, const at::Tensor& x, const at::Tensor& other,
-                std::int64_t same_dims) {
-  const bool shapes =
-      other.dim() == x.dim() && other.sizes().slice(0, same_dims) == x.sizes().slice(0, same_dims);
-  TORCH_CHECK_VALUE(shapes, "[", function, "] shapes do not fit: ", x.sizes(), " and ",
-                    other.sizes());
-  TORCH_CHECK_VALUE(other.scalar_type() == x.scalar_type() && other.device() == x.device(), "[",
-                    function, "] tensors must have one type and device, got ", x.scalar_type(),
-                    " on ", x.device(), " and ", other.scalar_type(), " on ", other.device());
-}
-
-void check_factors(const char* function, const at::Tensor& x, const OptionalTensor& factors) {
-  if (!factors.has_value()) return;
-  TORCH_CHECK_VALUE(factors->sizes() == x.sizes().slice(0, x.dim() - 1), "[", function,
-                    "] scale and weight must be [.., tokens] of ", x.sizes(), ", got ",
-                    factors->sizes());
-  TORCH_CHECK_VALUE(
-      factors->scalar_type() == accum_type(x.scalar_type()) && factors->device() == x.device(), "[",
-      function, "] scale and weight must be ", accum_type(x.scalar_type()), " on ", x.device(),
-      ", got ", factors->scalar_type(), " on ", factors->device());
-}
-
 void check_is_scan(const char* function, Direction direction) {
   TORCH_CHECK_VALUE(direction != Direction::kAll, "[", function,
                     "] direction must be causal or reverse, got all");
-}
-
-/// [batch_heads, tokens, width], contiguous.
-at::Tensor flatten_batch(const at::Tensor& x) {
-  return dense(x).view({-1, x.size(-2), x.size(-1)});
-}
-at::Tensor flatten_factors(const at::Tensor& factors) {
-  return factors.contiguous().view({-1, factors.size(-1)});
-}
-
-// Products of 16-bit matrices with float results: on CUDA, from PyTorch 2.8 on.
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 8
-constexpr bool kHasFloatProducts = true;
-at::Tensor bmm_to_float(const at::Tensor& a, const at::Tensor& b) {
-  return at::bmm(a, b, at::kFloat);
-}
-at::Tensor baddbmm_to_float(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-  return at::baddbmm(sum, a, b, at::kFloat);
-}
-#else
-constexpr bool kHasFloatProducts = false;
-at::Tensor bmm_to_float(const at::Tensor& a, const at::Tensor& b) {
-  return at::bmm(a.to(at::kFloat), b.to(at::kFloat));
-}
-at::Tensor baddbmm_to_float(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-  return at::baddbmm(sum, a.to(at::kFloat), b.to(at::kFloat));
-}
-#endif
-
-/// Batched matrix product in the accumulator type.
-at::Tensor accum_bmm(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == accum_type(a.scalar_type()) ? at::bmm(a, b) : bmm_to_float(a, b);
-}
-
-void add_bmm(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() == sum.scalar_type()) {
-    sum.baddbmm_(a, b);
-  } else {
-    sum = baddbmm_to_float(sum, a, b);
-  }
-}
-
-constexpr std::int64_t kChunk = 64;
-
-/// [batch_heads, tokens, width] as [batch_heads * chunks, chunk, width], zero-padded.
-at::Tensor to_chunks(const at::Tensor& x, std::int64_t chunk, std::int64_t chunks) {
-  const std::int64_t missing = chunk * chunks - x.size(1);
-  const at::Tensor padded = missing == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, missing});
-  return padded.view({x.size(0) * chunks, chunk, x.size(2)});
 }
 
 /// Chunked form by batched matrix products: intra-chunk scores, and the inter-chunk state
@@ -141,12 +61,12 @@ at::Tensor product_op(const at::Tensor& x, const at::Tensor& y, const at::Tensor
                       const OptionalTensor& scale, std::string_view name) {
   const char* function = "linear_product";
   const Direction direction = direction_of(name);
-  check_type(function, x);
-  check_like(function, x, y, x.dim() - (direction == Direction::kAll ? 2 : 1));
-  check_like(function, y, w, x.dim() - 1);
+  check_scan_type(function, x);
+  check_scan_like(function, x, y, x.dim() - (direction == Direction::kAll ? 2 : 1));
+  check_scan_like(function, y, w, x.dim() - 1);
   TORCH_CHECK_VALUE(x.size(-1) == y.size(-1), "[", function,
                     "] features of x and y differ: ", x.size(-1), " and ", y.size(-1));
-  check_factors(function, x, scale);
+  check_scan_factors(function, x, scale);
   const at::OptionalDeviceGuard guard(x.device());
   c10::DimVector sizes(x.sizes());
   sizes.back() = w.size(-1);
@@ -169,8 +89,8 @@ at::Tensor product_op(const at::Tensor& x, const at::Tensor& y, const at::Tensor
 at::Tensor dot_op(const at::Tensor& x, const at::Tensor& y, std::string_view name) {
   const Direction direction = direction_of(name);
   check_is_scan("linear_dot", direction);
-  check_type("linear_dot", x);
-  check_like("linear_dot", x, y, x.dim());
+  check_scan_type("linear_dot", x);
+  check_scan_like("linear_dot", x, y, x.dim());
   const at::OptionalDeviceGuard guard(x.device());
   const auto type = accum_type(x.scalar_type());
   if (x.numel() == 0) return at::zeros(x.sizes().slice(0, x.dim() - 1), x.options().dtype(type));
@@ -183,9 +103,9 @@ at::Tensor sum_op(const at::Tensor& x, const OptionalTensor& weight, const Optio
                   std::string_view name) {
   const Direction direction = direction_of(name);
   check_is_scan("linear_sum", direction);
-  check_type("linear_sum", x);
-  check_factors("linear_sum", x, weight);
-  check_factors("linear_sum", x, scale);
+  check_scan_type("linear_sum", x);
+  check_scan_factors("linear_sum", x, weight);
+  check_scan_factors("linear_sum", x, scale);
   const at::OptionalDeviceGuard guard(x.device());
   const at::Tensor out = at::empty(x.sizes(), x.options());
   if (x.numel() == 0) return out;

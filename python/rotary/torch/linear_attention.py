@@ -67,6 +67,7 @@ def linear_attend(
     frequencies: Tensor | None = None,
     scale: Tensor | None = None,
     guard: float = 0.01,
+    decay: Tensor | None = None,
     state: LinearState | None = None,
 ) -> Tensor:
     """Over [batch, heads, tokens, head_dim]. k and v may have fewer heads than q, a divisor of
@@ -83,6 +84,9 @@ def linear_attend(
     positions, first: as in rotate(); key_positions where those of keys differ.
     cu_seqlens: packed sequences in a batch of 1; read on the host.
     frequencies, scale: learned ones, instead of the rope's own.
+    decay: real numbers [heads of k], not negative: the weight of key j for query i is multiplied
+        by e^(-decay |i - j|), in the numerator and in the denominator. i and j count tokens,
+        whatever their positions. As many queries as keys; differentiable.
     state: the tokens before these, which are added to it. Needs causal.
     """
     common: dict[str, Any] = {
@@ -95,6 +99,7 @@ def linear_attend(
         "frequencies": frequencies,
         "scale": scale,
         "guard": guard,
+        "decay": decay,
     }
     if state is None:
         result: Tensor = ops.linear_attend(
@@ -143,9 +148,13 @@ class LinearAttention(Projections):
         becomes the submodule `embedding`. None: no positions.
     features: FAVOR+ has a buffer `projection` [features, head_dim]; redraw() draws another, and
         forward() does so in training every `redraw_every` calls.
+    decay: weights fall by e^(-decay |i - j|): a number for all heads, a tensor [kv_heads], or True
+        for ALiBi's slopes, 2^(-8 h / heads) in head h = 1, 2, ..; it becomes the buffer `decay`.
+        With learn_decay its logarithm is the parameter `log_decay` instead.
     """
 
     projection: Tensor | None
+    decay: Tensor | None
 
     def __init__(
         self,
@@ -162,6 +171,8 @@ class LinearAttention(Projections):
         redraw_every: int = 0,
         causal: bool = False,
         guard: float = 0.01,
+        decay: bool | float | Tensor | None = None,
+        learn_decay: bool = False,
         bias: bool = True,
         device: Any = None,
         dtype: torch.dtype | None = None,
@@ -193,7 +204,28 @@ class LinearAttention(Projections):
             count = default_features(self.head_dim) if features is None else features
             drawn = orthogonal_features(count, self.head_dim).to(device)
         self.register_buffer("projection", drawn)
+        self._register_decay(decay, learn_decay, device)
         self._calls = 0
+
+    def _register_decay(
+        self, decay: bool | float | Tensor | None, learn: bool, device: Any
+    ) -> None:
+        values = None
+        if decay is True:
+            values = ops.alibi_slopes(torch.empty(0, device=device), self.kv_heads)
+        elif isinstance(decay, Tensor):
+            values = decay.detach().clone().to(device)
+        elif decay is not None and decay is not False:
+            values = torch.full((self.kv_heads,), float(decay), device=device)
+        if values is not None and not (values.shape == (self.kv_heads,) and (values >= 0).all()):
+            raise ValueError(
+                f"[LinearAttention] decay must be {self.kv_heads} numbers that are not negative, "
+                f"got {values.tolist()}"
+            )
+        if learn and (values is None or not (values > 0).all()):
+            raise ValueError("[LinearAttention] learn_decay needs a decay above 0 to begin with")
+        self.register_buffer("decay", None if learn else values)
+        self.log_decay = torch.nn.Parameter(values.log()) if learn and values is not None else None
 
     def redraw(self, generator: torch.Generator | None = None) -> None:
         """FAVOR+: draws a new projection."""
@@ -229,6 +261,7 @@ class LinearAttention(Projections):
             positions=positions,
             cu_seqlens=cu_seqlens,
             guard=self.guard,
+            decay=self.decay if self.log_decay is None else self.log_decay.exp(),
             state=state,
             **self._rotation(),
         )

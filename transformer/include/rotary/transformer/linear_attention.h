@@ -69,6 +69,10 @@ struct LinearAttendOptions {
   /// kRotated: its denominator D = sum (R phi(q)).(R phi(k)) may vanish or be negative. It becomes
   /// sign(D) max(|D|, guard sum phi(q).phi(k)): weights grow by at most 1 / guard.
   double guard = 0.01;
+  /// Exponential decay [heads of k], floating point, not negative: the weight of key j for query i
+  /// is multiplied by e^(-decay |i - j|), in the numerator and in the denominator. i and j count
+  /// tokens, whatever their positions. As many queries as keys; differentiable.
+  std::optional<at::Tensor> decay{};
 };
 
 /// Grouped-query attention: the heads of k and v must divide those of q. v may have another
@@ -81,7 +85,7 @@ struct LinearState {
   /// [batch, kv_heads, F, value_dim]: sum of R phi(k) v^T. kCosine: one more row, the sum of v.
   at::Tensor kv{};
   /// [batch, kv_heads, F]: sum of the denominator's keys. kCosine: and their number; kRotated:
-  /// those of D, then those of its guard.
+  /// those of D, then those of its guard. Both sums with a decay: decayed to the last token.
   at::Tensor k{};
   std::int64_t tokens = 0;
 };
@@ -113,7 +117,7 @@ struct LinearAttentionOptions {
   /// FAVOR+: forward() in training draws a new projection every so many calls; 0: never.
   std::int64_t redraw_every = 0;
   bool bias = true;
-  /// Options of every call; its projection is set by the module.
+  /// Options of every call; its projection is set by the module, its decay becomes a buffer.
   LinearAttendOptions attend{};
 };
 
@@ -137,6 +141,7 @@ class LinearAttentionImpl : public ::torch::nn::Module {
   ::torch::nn::Linear value{nullptr};
   ::torch::nn::Linear output{nullptr};
   at::Tensor projection;  // a buffer, FAVOR+ only
+  at::Tensor decay;       // a buffer, where attend.decay is given
 
  private:
   struct Heads {
