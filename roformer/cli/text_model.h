@@ -53,8 +53,8 @@ struct TextModel {
   Model model;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-/// `task`: instead of that of the config; `change`: its config, after --rope. Throws UsageError if a
-/// file of the tokeniser is missing or --rope is wrong, IoError if vocabulary and model do not
+/// `task`: instead of that of the config; `change`: of the config, after --rope. Throws UsageError
+/// if a file of the tokeniser is missing or --rope is wrong, IoError if vocabulary and model do not
 /// match.
 TextModel open_text_model(const TextOptions& options, std::optional<Task> task = std::nullopt,
                           const ConfigChange& change = {});
