@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Training RoFormer-base as a masked LM: `roformer bench` and Hugging Face transformers compared.
+"""Training RoFormer-base as a masked LM: `roformer bench`, a tuned model in PyTorch alone
+(tuned_pytorch.py) and Hugging Face transformers compared.
 
-Both start from the same weights and use the same batches and the same training step:
-forward and backward in bfloat16 over float32 parameters, clipping, AdamW with fused kernels. Needs
-a GPU and transformers.
+All start from the same weights and use the same batches and the same training step: forward and
+backward in bfloat16 over float32 parameters, clipping, AdamW with fused kernels, a learning rate
+that warms up. Needs a GPU and transformers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from transformers import RoFormerConfig, RoFormerForMaskedLM
+from tuned_pytorch import TunedRoFormer, labelled_tokens, rotation_table
 
 PEAK = {
     "NVIDIA H200": 989.0,
@@ -31,7 +34,14 @@ PEAK = {
 VOCABULARY = 50000
 MASK = 103
 RATE = 1e-4
+RATE_WARMUP = 50  # steps of linear warm-up to RATE
 CURVE_STEPS = 200
+
+
+PEERS = {
+    "tuned": "A tuned model in PyTorch alone (bench/roformer/tuned_pytorch.py):",
+    "compile": "transformers:",
+}
 
 
 def make_batches(steps: int, rows: int, length: int, seed: int) -> dict[str, torch.Tensor]:
@@ -69,6 +79,50 @@ def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=RATE, fused=True)
 
 
+def prepare_device() -> None:
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def train(
+    model: torch.nn.Module,
+    loss_of_step: Callable[[int], torch.Tensor],
+    tokens: int,
+    steps: int,
+    warmup: int,
+    *,
+    mixed: bool,
+) -> dict[str, object]:
+    """Median speed of `steps` after `warmup`, memory, and the losses of all."""
+    optimizer = optimizer_of(model)
+    losses, times = [], []
+    for step in range(warmup + steps):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min(1.0, (step + 1) / RATE_WARMUP)
+        if step >= warmup:
+            torch.cuda.synchronize()
+            times.append(time.perf_counter())
+        with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+            loss = loss_of_step(step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+    torch.cuda.synchronize()
+    times.append(time.perf_counter())
+    each = sorted(b - a for a, b in pairwise(times))
+    return {
+        "tokens_per_second": tokens / each[len(each) // 2],
+        "peak_memory": torch.cuda.max_memory_allocated(),
+        "losses": torch.stack(losses).float().tolist(),
+    }
+
+
 def run_transformers(
     folder: Path,
     batches: dict[str, torch.Tensor],
@@ -79,11 +133,7 @@ def run_transformers(
     dropout: float | None = None,
 ) -> dict[str, object]:
     """`mode`: compile, eager, or tf32 (without mixed precision)."""
-    gc.collect()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    torch._dynamo.reset()
-    torch.manual_seed(1)
+    prepare_device()
     options = (
         {}
         if dropout is None
@@ -92,31 +142,37 @@ def run_transformers(
     model = (
         RoFormerForMaskedLM.from_pretrained(folder, dtype=torch.float32, **options).cuda().train()
     )
-    torch.backends.cuda.matmul.allow_tf32 = True
-    optimizer = optimizer_of(model)
     call = torch.compile(model, dynamic=False) if mode == "compile" else model
     ids, labels = batches["ids"].cuda(), batches["labels"].cuda()
-    losses, times = [], []
-    for step in range(warmup + steps):
-        if step >= warmup:
-            torch.cuda.synchronize()
-            times.append(time.perf_counter())
-        at = step % ids.shape[0]
-        with torch.autocast("cuda", torch.bfloat16, enabled=mode != "tf32"):
-            loss = call(input_ids=ids[at], labels=labels[at]).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.detach())
-    torch.cuda.synchronize()
-    times.append(time.perf_counter())
-    each = sorted(b - a for a, b in pairwise(times))
-    return {
-        "tokens_per_second": ids[0].numel() / each[len(each) // 2],
-        "peak_memory": torch.cuda.max_memory_allocated(),
-        "losses": torch.stack(losses).float().tolist(),
-    }
+
+    def loss_of_step(step: int) -> torch.Tensor:
+        at = step % len(ids)
+        return call(input_ids=ids[at], labels=labels[at]).loss
+
+    return train(model, loss_of_step, ids[0].numel(), steps, warmup, mixed=mode != "tf32")
+
+
+def run_tuned(
+    folder: Path, batches: dict[str, torch.Tensor], steps: int, warmup: int
+) -> dict[str, object]:
+    """The tuned model of PyTorch alone, under torch.compile."""
+    prepare_device()
+    config = RoFormerConfig.from_pretrained(folder)
+    model = TunedRoFormer(config)
+    model.load(RoFormerForMaskedLM.from_pretrained(folder, dtype=torch.float32).state_dict())
+    model.cuda().train()
+    call = torch.compile(model, dynamic=False)
+    ids = batches["ids"].cuda()
+    indices, labels = (x.cuda() for x in labelled_tokens(batches["labels"]))
+    table = rotation_table(
+        ids.shape[2], config.hidden_size // config.num_attention_heads, ids.device
+    )
+
+    def loss_of_step(step: int) -> torch.Tensor:
+        at = step % len(ids)
+        return call(ids[at], indices[at], labels[at], *table)
+
+    return train(model, loss_of_step, ids[0].numel(), steps, warmup, mixed=True)
 
 
 def run_ours(
@@ -139,7 +195,9 @@ def run_ours(
     if peak:
         call += ["--peak", str(peak)]
     done = subprocess.run(
-        [*call, "--learning-rate", str(RATE), "--json", *more], capture_output=True, text=True
+        [*call, "--learning-rate", str(RATE), "--rate-warmup", str(RATE_WARMUP), "--json", *more],
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -200,6 +258,7 @@ def measure(command: str, work: Path, *, modes: list[str]) -> dict:
         file = work / f"{name}.safetensors"
         save_file(batches, file)
         shape = {"roformer": run_ours(command, model, file, steps, 10)}
+        shape["tuned"] = run_tuned(model, batches, steps, 10)
         for mode in modes:
             shape[mode] = run_transformers(model, batches, steps, 10, mode=mode)
         results["losses"][name] = {who: run.pop("losses") for who, run in shape.items()}
@@ -221,18 +280,21 @@ def measure(command: str, work: Path, *, modes: list[str]) -> dict:
 
 
 def report(results: dict) -> str:
-    heads = ["compile", "roformer", "times", "GB", "GB", "part", "TFLOP/s"]
+    heads = ["peer", "roformer", "times", "GB", "GB", "part", "TFLOP/s"]
     widths = [12, 12, 7, 8, 8, 7, 8]
     lines = [
         f"RoFormer-base, masked LM, bfloat16, dropout 0.1; {results['device']}",
         f"PyTorch {results['torch']}, transformers {results['transformers']}; tokens/s, GB:",
-        "transformers under torch.compile, then `roformer`; TFLOP/s count the whole model, though",
+        "the peer under torch.compile, then `roformer`; TFLOP/s count the whole model, though",
         "`roformer` computes of the last layer what labels read",
-        "",
-        " " * 8 + "".join(f" {head:>{width}}" for head, width in zip(heads, widths, strict=True)),
     ]
-    for name, shape in results["shapes"].items():
-        lines.append(shape_line(name, shape["roformer"], shape["compile"]))
+    for peer, title in PEERS.items():
+        if not all(peer in shape for shape in results["shapes"].values()):
+            continue  # a file of an older run
+        head = "".join(f" {head:>{width}}" for head, width in zip(heads, widths, strict=True))
+        lines += ["", title, " " * 8 + head]
+        for name, shape in results["shapes"].items():
+            lines.append(shape_line(name, shape["roformer"], shape[peer]))
     curve = results["losses"]["curve"]
     with_dropout = results["losses"]["64x512"]
     lines += [

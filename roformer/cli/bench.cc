@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,13 @@ struct BenchOptions {
   std::int64_t steps = 20;
   std::int64_t warmup = 5;
   double learning_rate = 1e-4;
+  std::int64_t rate_warmup = 0;
   double dropout = -1.0;
   double peak = 0.0;
   bool checkpointing = false;
   bool packed = false;
+  bool fastest = false;
+  bool repeat_check = false;
   bool json = false;
 };
 
@@ -51,6 +55,10 @@ TFLOP/s counts the model's operations, whether they are computed twice (--checkp
 all (the last layer at tokens without labels): 6 for each weight of a layer and token, 12 layers
 hidden_size length for attention, and the head at labelled tokens. --peak is the machine's peak
 rate to compare with (an H200: 989 in bfloat16).
+
+Two equal runs on one machine give equal bits. --repeat-check runs twice and fails if a loss or a
+weight differs; in JSON, weights_hash compares runs of several processes. --fastest lets attention
+choose kernels that add gradients in any order.
 
 Examples:
   roformer bench config.json --rows 64 --length 512 --peak 989
@@ -134,6 +142,24 @@ double operations_per_token(const Config& c, double length, double labelled) {
   return 6 * weights + 12 * layers * hidden * length + 6 * labelled * head;
 }
 
+/// Of the bits of all parameters (FNV-1a over 32-bit words).
+std::uint64_t hash_of_weights(const ModelImpl& model) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const at::Tensor& parameter : model.parameters()) {
+    const at::Tensor host = parameter.detach().to(at::kCPU, at::kFloat).contiguous();
+    const auto* words = static_cast<const std::uint32_t*>(host.const_data_ptr());
+    for (std::int64_t i = 0; i < host.numel(); ++i) hash = (hash ^ words[i]) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+/// The learning rate of a step, from 0 on.
+double rate_of(const BenchOptions& options, std::int64_t step) {
+  if (step >= options.rate_warmup) return options.learning_rate;
+  return options.learning_rate * static_cast<double>(step + 1) /
+         static_cast<double>(options.rate_warmup);
+}
+
 struct BenchResult {
   double tokens_per_second = 0.0;
   double seconds = 0.0;  // per step
@@ -141,6 +167,7 @@ struct BenchResult {
   std::int64_t memory = 0;
   std::vector<double> losses{};
   std::string attention{};
+  std::uint64_t weights_hash = 0;
 };
 
 BenchResult measure(const BenchOptions& options) {
@@ -156,7 +183,10 @@ BenchResult measure(const BenchOptions& options) {
   model->set_compute_type(type);
   model->set_checkpointing(options.checkpointing);
   const std::vector<TrainingBatch> batches = make_batches(options, model->config(), device);
-  TrainStep train_step(*model, {.learning_rate = options.learning_rate, .compute_type = type},
+  TrainStep train_step(*model,
+                       {.learning_rate = options.learning_rate,
+                        .compute_type = type,
+                        .deterministic = !options.fastest},
                        nullptr);
 
   std::vector<StatisticsCopy> copies;
@@ -170,7 +200,7 @@ BenchResult measure(const BenchOptions& options) {
     }
     const TrainingBatch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
     train_step.add_batch(batch.inputs, batch.num_labels);
-    train_step.update(step + 1, options.learning_rate, /*stop_requested=*/false);
+    train_step.update(step + 1, rate_of(options, step), /*stop_requested=*/false);
     copies.push_back(train_step.take_statistics());
     if (step < options.warmup) continue;
     tokens += static_cast<double>(batch.inputs.ids.numel());
@@ -182,7 +212,8 @@ BenchResult measure(const BenchOptions& options) {
   BenchResult result{.tokens_per_second = tokens / seconds,
                      .seconds = seconds / static_cast<double>(options.steps),
                      .memory = peak_memory(device),
-                     .attention = model->roformer().attention_backend()};
+                     .attention = model->roformer().attention_backend(),
+                     .weights_hash = hash_of_weights(*model)};
   const auto length = static_cast<double>(batches.front().inputs.ids.size(1));
   result.teraflops = 1e-12 * result.tokens_per_second *
                      operations_per_token(model->config(), length, num_labels / tokens);
@@ -193,14 +224,28 @@ BenchResult measure(const BenchOptions& options) {
   return result;
 }
 
+/// Throws std::runtime_error where two equal runs differ.
+void check_repeated(const BenchResult& once, const BenchResult& again) {
+  for (std::size_t step = 0; step < once.losses.size(); ++step) {
+    if (once.losses[step] == again.losses[step]) continue;
+    throw std::runtime_error(
+        fmt::format("--repeat-check: two equal runs differ: the loss of step {} is {} and {}",
+                    step + 1, once.losses[step], again.losses[step]));
+  }
+  if (once.weights_hash == again.weights_hash) return;
+  throw std::runtime_error("--repeat-check: two equal runs differ in their weights");
+}
+
 void bench(const BenchOptions& options) {
   const BenchResult r = measure(options);
+  if (options.repeat_check) check_repeated(r, measure(options));
   if (options.json) {
     internal::Json json = {{"tokens_per_second", r.tokens_per_second},
                            {"seconds_per_step", r.seconds},
                            {"peak_memory", r.memory},
                            {"tflops", r.teraflops},
                            {"attention", r.attention},
+                           {"weights_hash", fmt::format("{:016x}", r.weights_hash)},
                            {"losses", r.losses}};
     if (options.peak > 0.0) json["utilisation"] = r.teraflops / options.peak;
     console::print_out(json.dump() + "\n");
@@ -211,8 +256,10 @@ void bench(const BenchOptions& options) {
                                  1e-9 * static_cast<double>(r.memory), r.teraflops);
   if (options.peak > 0.0)
     text += fmt::format(", {:.0f} % of {:g}", 100 * r.teraflops / options.peak, options.peak);
-  console::print_out(text + fmt::format(", attention: {}, loss {:.4f} to {:.4f}\n", r.attention,
-                                        r.losses.front(), r.losses.back()));
+  text += fmt::format(", attention: {}, loss {:.4f} to {:.4f}", r.attention, r.losses.front(),
+                      r.losses.back());
+  if (options.repeat_check) text += ", equal bits in both runs";
+  console::print_out(text + "\n");
 }
 
 }  // namespace
@@ -237,10 +284,14 @@ void add_bench(CLI::App& app) {
   verb->add_option("--dropout", o->dropout, "Dropout probability, instead of the config's")
       ->check(CLI::Range(0.0, 0.99));
   verb->add_option("--learning-rate", o->learning_rate, "Of AdamW");
+  verb->add_option("--rate-warmup", o->rate_warmup, "Steps of linear warm-up to that rate")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--batches", o->batches, "A .safetensors file with ids and labels");
   verb->add_option("--peak", o->peak, "Peak TFLOP/s of the machine");
   verb->add_flag("--checkpointing", o->checkpointing, "Recompute layers in the backward pass");
   verb->add_flag("--packed", o->packed, "Rows as packed sequences");
+  verb->add_flag("--fastest", o->fastest, "Runs may differ in their last bits");
+  verb->add_flag("--repeat-check", o->repeat_check, "Run twice; fail unless all bits are equal");
   verb->add_flag("--json", o->json, "Print JSON, with the loss of every step");
   verb->callback([o] { bench(*o); });
 }

@@ -87,6 +87,7 @@ ForwardContext RoFormerImpl::make_context(const Inputs& in) const {
   context.compute_type = compute_type_;
   context.causal = config_.causal();
   context.attend.causal = context.causal;
+  context.attend.deterministic = deterministic_;
   if (in.cache != nullptr) {
     in.cache->layers.resize(static_cast<std::size_t>(config_.num_hidden_layers));
     context.positions.first = in.cache->tokens;

@@ -111,6 +111,7 @@ class RoFormerImpl : public ::torch::nn::Module {
   Parameter indexed_word_embeddings() const;
   void set_compute_type(at::ScalarType type) { compute_type_ = type; }
   void set_checkpointing(bool on);
+  void set_deterministic(bool on) noexcept { deterministic_ = on; }
   void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
   const std::shared_ptr<ParameterStore>& store() const noexcept { return store_; }
   /// The attention kernel of the last forward(), in its first layer: "rotary", "flash", "cudnn",
@@ -136,6 +137,7 @@ class RoFormerImpl : public ::torch::nn::Module {
   std::shared_ptr<DenseImpl> project_;
   std::shared_ptr<EncoderImpl> encoder_;
   std::optional<at::ScalarType> compute_type_;
+  bool deterministic_ = true;
   std::shared_ptr<ParameterStore> store_;
   std::string backend_;
 };
@@ -157,6 +159,10 @@ class ModelImpl : public ::torch::nn::Module {
   /// Activation checkpointing: each layer saves only its input and is recomputed in the backward
   /// pass. Less memory, a third more work, the same results.
   void set_checkpointing(bool on) { roformer_->set_checkpointing(on); }
+
+  /// Gradients with the same bits in every run on the same GPU, as far as
+  /// transformer::AttendOptions::deterministic promises; on by default.
+  void set_deterministic(bool on) noexcept { roformer_->set_deterministic(on); }
 
   /// Moves the parameters that require a gradient into flat buffers, for training
   /// (parameter_store.h). The model owns the store and uses its low-precision weights; a store from

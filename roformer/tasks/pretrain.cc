@@ -155,6 +155,7 @@ TrainOptions train_options_of(const RunConfig& run, const fs::path& folder, at::
   const bool half = run.precision == "bfloat16" || (run.precision == "auto" && !device.is_cpu());
   options.compute_type = half ? at::kBFloat16 : at::kFloat;
   options.checkpointing = run.checkpointing;
+  options.deterministic = run.deterministic;
   options.seed = run.seed;
   options.shard_optimizer = run.shard_optimizer;
   options.report_every = run.report_every;

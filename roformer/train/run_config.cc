@@ -109,6 +109,7 @@ std::vector<BoundKey> keys_of(RunConfig& config) {
        {"auto|float32|bfloat16"}},
       {{"checkpointing", "on|off", "recompute layers in the backward pass: less memory"},
        &config.checkpointing},
+      {{"deterministic", "on|off", "on a GPU: equal runs give equal bits"}, &config.deterministic},
       {{"shard_optimizer", "on|off", "shard the optimizer state over processes"},
        &config.shard_optimizer},
       {{"threads", "N", "for tokenising; 0: one per core"}, &config.threads, {{}, 0.0, 1024.0}},

@@ -82,6 +82,8 @@ struct RunConfig {
   /// "auto" (bfloat16 on a GPU), "float32", "bfloat16".
   std::string precision = "auto";
   bool checkpointing = false;
+  /// On a GPU: gradients with the same bits in every run.
+  bool deterministic = true;
   bool shard_optimizer = false;
   /// For tokenising; 0: one per core.
   std::int64_t threads = 0;

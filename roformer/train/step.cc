@@ -99,6 +99,7 @@ TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ran
       optimizer_(*store_, options.adamw, shard_of(*store_, ranks_.get(), sharded_).first,
                  shard_of(*store_, ranks_.get(), sharded_).second),
       segment_norms_(make_segment_norms(*store_)) {
+  model.set_deterministic(options.deterministic);
   const at::TensorOptions floats = store_->values().options();
   const at::TensorOptions doubles = floats.dtype(at::kDouble);
   step_sums_ = at::zeros({kNumSums}, doubles);

@@ -16,7 +16,7 @@
 /// A step: forward and backward passes of `accumulate` batches, gradients summed over ranks,
 /// clipping, AdamW. The loss is the mean over all labels of the step, on all ranks. Dropout
 /// generators are seeded for every step, so that a run resumed from a checkpoint continues bit for
-/// bit (on CUDA: as far as its kernels are deterministic).
+/// bit (on CUDA: as far as TrainOptions::deterministic promises).
 ///
 /// The host does not synchronise with the device: it reads losses and norms one step late.
 #pragma once
@@ -84,6 +84,8 @@ struct TrainOptions {
   at::ScalarType compute_type = at::kFloat;
   /// Activation checkpointing: layers are recomputed in the backward pass. Less memory, more time.
   bool checkpointing = false;
+  /// ModelImpl::set_deterministic().
+  bool deterministic = true;
   /// Of dropout.
   std::uint64_t seed = 0;
   /// Parameters that are not trained before step `thaw_at` (0: never), by layer or name: see

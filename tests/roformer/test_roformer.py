@@ -121,6 +121,20 @@ def test_bench_trains_and_counts(tmp_path):
     assert "tokens/s" in run("bench", path, *shape)
 
 
+def test_bench_repeats_bit_for_bit(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config(architectures=["RoFormerForMaskedLM"])))
+    shape = ["--device", "cpu", "--rows", 2, "--length", 16, "--warmup", 1, "--steps", 2]
+    assert "equal bits in both runs" in run("bench", path, *shape, "--repeat-check")
+    first, second, other = (
+        json.loads(run("bench", path, *shape, "--json", *more))
+        for more in ([], ["--fastest"], ["--rate-warmup", 3])
+    )
+    assert first["weights_hash"] == second["weights_hash"]
+    assert first["losses"][0] == other["losses"][0]
+    assert first["weights_hash"] != other["weights_hash"]
+
+
 def test_bench_of_given_batches(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config(architectures=["RoFormerForMaskedLM"])))

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "transformer/attention/flash.h"
 #include "transformer/attention/hopper/fused_attention.h"
 #include "transformer/attention/select_kernel.h"
 
@@ -41,42 +42,6 @@ at::Tensor attend_no_keys(const at::Tensor& q, const AttentionCall& call) {
 at::Tensor run_fused(const at::Tensor& q, const AttentionCall& call, const AttendOptions& options) {
   const double scale = options.scale.value_or(1.0 / std::sqrt(q.size(3)));
   return fused_attend(q, call.keys, call.values, options.dropout, scale);
-}
-
-/// The kernels require a contiguous head_dim.
-at::Tensor contiguous_heads(const at::Tensor& x) {
-  return x.sym_stride(-1) == 1 ? x : x.contiguous();
-}
-
-at::Tensor run_flash(const at::Tensor& q, const AttentionCall& call, const AttendOptions& options) {
-  std::optional<c10::SymInt> left;
-  std::optional<c10::SymInt> right;
-  if (options.window) {
-    left = *options.window - 1;
-    right = options.causal ? c10::SymInt(0) : *options.window - 1;
-  }
-  OptionalTensor cu_seqlens_q;
-  OptionalTensor cu_seqlens_k;
-  const bool packed = options.cu_seqlens.has_value();
-  if (packed) {
-    const auto boundaries = [&q](const at::Tensor& x) {
-      return x.to(q.options().dtype(at::kInt)).contiguous();
-    };
-    cu_seqlens_q = boundaries(*options.cu_seqlens);
-    cu_seqlens_k = options.cu_seqlens_k ? boundaries(*options.cu_seqlens_k) : cu_seqlens_q;
-  }
-  const auto heads = [packed](const at::Tensor& x) {
-    const at::Tensor tokens_first = contiguous_heads(x).transpose(1, 2);
-    return packed ? tokens_first.squeeze(0) : tokens_first;
-  };
-  const auto longest = [&](const at::Tensor& x) {
-    return packed && options.max_seqlen ? *options.max_seqlen : x.sym_size(2);
-  };
-  const at::Tensor y = std::get<0>(at::_flash_attention_forward_symint(
-      heads(q), heads(call.keys), heads(call.values), cu_seqlens_q, cu_seqlens_k, longest(q),
-      longest(call.keys), options.dropout, options.causal, /*return_debug_mask=*/false,
-      options.scale, left, right));
-  return (packed ? y.unsqueeze(0) : y).transpose(1, 2);
 }
 
 /// Packed sequences.

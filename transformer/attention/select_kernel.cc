@@ -128,6 +128,11 @@ bool can_use_flash(const at::Tensor& q, const AttentionCall& call, const AttendO
   return choice == kFlash || choice == kCudnn;
 }
 
+bool needs_gradients(const at::Tensor& q, const AttentionCall& call) {
+  return at::GradMode::is_enabled() &&
+         (q.requires_grad() || call.keys.requires_grad() || call.values.requires_grad());
+}
+
 /// Whether PyTorch's memory-efficient kernel can be called directly, for packed sequences of
 /// float32, which flash does not take.
 bool can_use_efficient(const at::Tensor& q, const AttentionCall& call,
@@ -195,6 +200,13 @@ AttentionCall select_kernel(const at::Tensor& q, const at::Tensor& k, const at::
       use_fused_attention(q, call.keys, call.values, options.dropout)) {
     call.kernel = AttentionCall::Kernel::kFused;
     call.backend = "rotary";
+    return call;
+  }
+  // Without gradients all kernels are deterministic.
+  options.deterministic = options.deterministic && needs_gradients(q, call);
+  if (options.deterministic && can_use_flash(q, call, options)) {
+    call.kernel = AttentionCall::Kernel::kFlash;
+    call.backend = "flash";
     return call;
   }
   if (options.causal && square && !options.window && !options.cu_seqlens && !options.padding &&

@@ -56,6 +56,10 @@ struct AttendOptions {
   double dropout = 0.0;
   /// 1 / sqrt(head_dim) by default.
   std::optional<double> scale{};
+  /// Gradients with the same bits in every run: on CUDA in 16 bits, where there is neither padding
+  /// nor bias, a kernel that promises them is chosen. The backward pass of PyTorch's flash kernel
+  /// then runs with the process's setting of deterministic algorithms on, which other threads see.
+  bool deterministic = false;
 };
 
 /// softmax(scale q k^T + bias) v over [batch, heads, tokens, head_dim], with any strides. k and v
