@@ -40,7 +40,6 @@ class TableBlock {
             std::int64_t token_stride) {
     Axes last{};
     Axes distance{};
-    bool has_step = false;
     for (std::int64_t t = 0; t < tokens; ++t) {
       Axes at{};
       Axes moved{};
@@ -48,16 +47,11 @@ class TableBlock {
         at[a] = positions[static_cast<std::int64_t>(a) * axis_stride + t];
         moved[a] = at[a] - last[a];
       }
-      if (t > 0 && has_step && moved == distance) {
-        multiply(cos_.data(), sin_.data(), step_cos_.data(), step_sin_.data(), pairs_);
-      } else {
+      if (t == 0) {
         evaluate(at, cos_, sin_);
-        if (t > 1 && moved == distance) {
-          evaluate(moved, step_cos_, step_sin_);
-          has_step = true;
-        } else {
-          has_step = false;
-        }
+      } else {
+        if (t == 1 || moved != distance) evaluate(moved, step_cos_, step_sin_);
+        multiply(cos_.data(), sin_.data(), step_cos_.data(), step_sin_.data(), pairs_);
       }
       distance = moved;
       last = at;
