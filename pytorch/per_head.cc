@@ -180,7 +180,7 @@ std::tuple<at::Tensor, at::Tensor> plain_per_head_gradient(at::TensorList tensor
   std::vector<at::Tensor> axes;
   for (std::int64_t a = 0; a < rope->frequencies().axes; ++a) {
     const at::Tensor axis = args.positions.select(0, args.positions.sym_size(0) == 1 ? 0 : a);
-    axes.push_back((axis.unsqueeze(-1).unsqueeze(-1) * angle).sum({0, 1}));
+    axes.push_back((axis.unsqueeze(-1).unsqueeze(-1) * angle).sum(at::IntArrayRef({0, 1})));
   }
   return {at::stack(axes, -1) * phase_sign(args.op),
           length.reshape({1}) * (divides_by_scale(args.op) ? -1.0 : 1.0)};
