@@ -68,7 +68,7 @@ for shape in $shapes; do
       measure "$work/b.json"
       bits=equal
       for key in losses weights_hash; do
-        [[ $(value "$work/a.json" $key) == $(value "$work/b.json" $key) ]] || bits="$key differ"
+        [[ $(value "$work/a.json" $key) == "$(value "$work/b.json" $key)" ]] || bits="$key differ"
       done
       [[ $bits == equal ]] || fail "$shape, dropout $dropout, $rows rows: $bits"
       speeds=("$(value "$work/a.json" tokens_per_second)" "$(value "$work/fastest.json" tokens_per_second)")
