@@ -200,7 +200,7 @@ TEST(LayerRotation, CachedPositionsContinue) {
 /// RoPER's output depends on distances alone; with rotated values only, it does not.
 TEST(LayerRotation, RoperIsInvariantUnderAShift) {
   Config config = config_of({.name = "", .output = true});
-  const std::string rope = rope_text(config);
+  const std::string rope = rope_text(config, 0);
   const auto rotation = make_layer_rotation(config, rope);
   at::manual_seed(5);
   const at::TensorOptions options = at::TensorOptions(at::kDouble);
