@@ -52,8 +52,8 @@ std::vector<at::Tensor> rotate_heads(RotationOp op, at::TensorList tensors, std:
                                      const std::optional<at::Tensor>& scale,
                                      const TokenPositionsRef& token_positions);
 
-/// Frequencies [pairs, axes] for each head, [heads, pairs, axes]: turned by a random rotation of the
-/// axes. With one axis, as they are.
+/// Frequencies [pairs, axes] for each head, [heads, pairs, axes]: turned by a random rotation of
+/// the axes. With one axis, as they are.
 at::Tensor in_random_directions(const at::Tensor& frequencies, std::int64_t heads);
 
 /// By PyTorch's operators: differentiable in everything, growth (xPos) included.
@@ -68,7 +68,8 @@ std::tuple<at::Tensor, at::Tensor> plain_per_head_gradient(at::TensorList tensor
 /// torch.ops.rotary.rotate_per_head: for ropes without growth, of up to four axes and 512 pairs.
 std::vector<at::Tensor> call_rotate_per_head(at::TensorList tensors, const PerHeadArgs& args);
 
-/// torch.ops.rotary.per_head_gradient: gradients of the tensors, then of frequencies and log(scale).
+/// torch.ops.rotary.per_head_gradient: gradients of the tensors, then of frequencies and
+/// log(scale).
 struct PerHeadGradients {
   std::vector<at::Tensor> inputs{};
   at::Tensor frequencies{};

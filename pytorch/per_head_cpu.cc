@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Frequencies of each head on the CPU. Tasks are blocks of tokens: cos and sin of a block, for all
-// heads, stay in the cache while its rows are rotated. Blocks have a fixed size, so that sums do not
-// depend on the number of threads. Loops are written for the compiler's vectoriser: one pairing each,
-// no aliases.
+// heads, stay in the cache while its rows are rotated. Blocks have a fixed size, so that sums do
+// not depend on the number of threads. Loops are written for the compiler's vectoriser: one pairing
+// each, no aliases.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
@@ -63,7 +63,8 @@ void multiply_head(const T* __restrict in, T* __restrict out, const S* __restric
 }
 
 /// For an input (x, y) and the gradient (u, v) of its rotation, where g = (u, v) (c + i s) is the
-/// gradient of the input: adds Im(conj(x) g) to `angle` and Re(conj(x) g) to `length`, [pairs] each.
+/// gradient of the input: adds Im(conj(x) g) to `angle` and Re(conj(x) g) to `length`, [pairs]
+/// each.
 template <bool kReadHalf, bool kWriteHalf, typename T, typename S>
 void add_gradients(const T* __restrict in, const T* __restrict grad, const S* __restrict c,
                    const S* __restrict s, std::int64_t pairs, S* __restrict angle,
@@ -119,7 +120,8 @@ struct TaskRange {
   std::int64_t last_row;
 };
 
-/// Sums of a task: frequencies [heads, axes, pairs] and log(scale) [pairs]; null in the forward pass.
+/// Sums of a task: frequencies [heads, axes, pairs] and log(scale) [pairs]; null in the forward
+/// pass.
 struct TaskSums {
   double* frequencies = nullptr;
   double* length = nullptr;
@@ -228,8 +230,8 @@ at::Tensor with_dense_heads(const at::Tensor& x) { return x.stride(-1) == 1 ? x 
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-/// Runs all tasks of tensors of one type. Returns their sums, [tasks, entries + pairs]; empty in the
-/// forward pass.
+/// Runs all tasks of tensors of one type. Returns their sums, [tasks, entries + pairs]; empty in
+/// the forward pass.
 std::vector<double> run_tasks(const std::vector<HeadTensors>& tensors, const PerHeadArgs& args,
                               const SharedRope& rope) {
   const HeadTensors& x = tensors.front();

@@ -47,7 +47,7 @@ struct PerHeadParams {
   bool writes_halves = false;  // pairing of what was rotated
   bool vectorized = false;     // one pairing; all addresses are multiples of 16 bytes
 
-  // ---- Backward: partial sums, one for each chunk of rows ----------------------------------------
+  // ---- Backward: partial sums, one for each chunk of rows ---------------------------------------
   double* frequency_sums = nullptr;  // [chunks, heads, pairs, axes]
   double* length_sums = nullptr;     // [chunks, heads]
   std::int32_t chunks = 0;

@@ -17,8 +17,8 @@
 namespace rotary::torch {
 
 /// cos and sin of one head for a block of tokens. Equal distances between tokens, as in text and in
-/// the rows of an image, need one complex product per pair and token; rounding errors grow by an ulp
-/// of double a token, to 1e-14 at most.
+/// the rows of an image, need one complex product per pair and token; rounding errors grow by an
+/// ulp of double a token, to 1e-14 at most.
 template <typename T>
 class TableBlock {
  public:

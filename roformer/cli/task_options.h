@@ -44,7 +44,8 @@ void add_example_options(CLI::App& verb, ExampleOptions& options);
 const GlueTask* glue_task_of(const std::string& name, const std::filesystem::path& path);
 bool are_triples(const ExampleOptions& options);
 PairTypes pair_types_of(const ExampleOptions& options);
-/// Reads GLUE's files, a table or JSON lines, by --format or the file's name. `labels` as in read_tsv().
+/// Reads GLUE's files, a table or JSON lines, by --format or the file's name. `labels` as in
+/// read_tsv().
 ExampleSet read_examples(const std::filesystem::path& path, const ExampleOptions& options,
                          std::span<const std::string> labels = {});
 

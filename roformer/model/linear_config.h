@@ -23,7 +23,7 @@ enum class LinearKernel : std::uint8_t {
   kElu,      // "elu"      (R phi(q)).(R phi(k)) over the sum of phi(q).phi(k), phi = elu + 1
   kRelu,     // "relu"     the same, phi = max(x, 0)
   kCosine,   // "cosine"   1 + cos(R q, R k)
-  kRotated,  // "rotated"  (R phi(q)).(R phi(k)) over its own sum, bounded away from 0; phi = elu + 1
+  kRotated,  // "rotated"  (R phi(q)).(R phi(k)) over its own sum, kept from 0; phi = elu + 1
   kFavor,    // "favor"    FAVOR+: positive orthogonal random features
 };
 /// kBefore: phi(R q).phi(R k), an estimate of softmax attention with RoPE; kAfter: as kElu.

@@ -57,8 +57,8 @@ struct ClassScore {
 };
 
 /// For kSequenceClassification and kPairMatching. A pair model with one label has two classes, a
-/// match being a probability of at least 0.5. Throws std::invalid_argument for another model, another
-/// number of classes, or examples without classes.
+/// match being a probability of at least 0.5. Throws std::invalid_argument for another model,
+/// another number of classes, or examples without classes.
 ClassScore score_classes(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                          std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options);
 
@@ -71,8 +71,8 @@ struct NumberScore {
   double spearman = 0.0;
 };
 
-/// For a model that predicts a number (labels.h). Throws std::invalid_argument for another model, or
-/// examples without numbers.
+/// For a model that predicts a number (labels.h). Throws std::invalid_argument for another model,
+/// or examples without numbers.
 NumberScore score_numbers(ModelImpl& model, std::shared_ptr<const ExampleSet> set,
                           std::shared_ptr<const Tokenizer> tokenizer, const AnswerOptions& options);
 

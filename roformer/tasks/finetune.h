@@ -37,16 +37,16 @@ ExampleRows rows_of(const Labelled& data, std::shared_ptr<const Tokenizer> token
 Labelled items_of(const Labelled& data, std::span<const std::size_t> items);
 std::vector<Fold> folds_of(const Labelled& data, std::size_t folds, std::uint64_t seed);
 /// Numbers have "loss", "pearson" and "spearman"; classes "accuracy", "loss", "macro_f1",
-/// "matthews", and, if there are two, "f1" of the second; words "accuracy", "loss", "macro_f1", and,
-/// if their tags mark entities, "f1" of these; questions "exact", "f1" and "loss"; triples
+/// "matthews", and, if there are two, "f1" of the second; words "accuracy", "loss", "macro_f1",
+/// and, if their tags mark entities, "f1" of these; questions "exact", "f1" and "loss"; triples
 /// "accuracy".
 Metrics evaluate(ModelImpl& model, const Labelled& data, std::shared_ptr<const Tokenizer> tokenizer,
                  const AnswerOptions& options);
 
 /// The names of the metrics that evaluate() may compute for such data.
 std::vector<std::string> metric_names(const Labelled& data);
-/// The metric of these by which epochs are compared, unless another is chosen: "spearman" of numbers,
-/// "f1" of entities and answers, else "accuracy".
+/// The metric of these by which epochs are compared, unless another is chosen: "spearman" of
+/// numbers, "f1" of entities and answers, else "accuracy".
 std::string main_metric(const Labelled& data, const Metrics& metrics);
 /// Whether a value is better than another: a lower loss, a higher value of any other metric.
 bool is_better(const std::string& metric, double value, double than) noexcept;

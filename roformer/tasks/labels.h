@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a model predicts: classes with names, id2label and label2id of its config, or a number. Needs
-// no PyTorch.
+// What a model predicts: classes with names, id2label and label2id of its config, or a number.
+// Needs no PyTorch.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ std::vector<std::string> label_names(const Config& config);
 /// Sets num_labels, too; it is no regression.
 void set_label_names(Config& config, std::span<const std::string> names);
 
-/// Whether the model predicts a real number: RoFormerForSequenceClassification with one label, as in
-/// transformers.
+/// Whether the model predicts a real number: RoFormerForSequenceClassification with one label, as
+/// in transformers.
 bool predicts_number(const Config& config) noexcept;
 /// Makes a config such a model's: one label without a name, and transformers' problem_type.
 void set_regression(Config& config);

@@ -73,8 +73,9 @@ struct AnswerScore {
 };
 
 /// The model's answer to each question: the most probable span of the context, or "" if [CLS] is
-/// more probable. A context longer than max_length is read in windows (question_windows.h): the best
-/// span of all of them is the answer, and the loss is their mean. For kQuestionAnswering; throws std::invalid_argument for another model.
+/// more probable. A context longer than max_length is read in windows (question_windows.h): the
+/// best span of all of them is the answer, and the loss is their mean. For kQuestionAnswering;
+/// throws std::invalid_argument for another model.
 std::vector<std::string> find_answers(ModelImpl& model, std::shared_ptr<const QuestionSet> set,
                                       std::shared_ptr<const Tokenizer> tokenizer,
                                       const AnswerOptions& options, double* loss = nullptr);

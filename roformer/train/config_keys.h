@@ -35,7 +35,8 @@ struct Stage {
 
 struct ConfigKey {
   std::string_view name;
-  /// "N", "X", "WORD", "PATH", "PATH...", "JSON" (an object, or a path), "NAME...", "on|off", "LxBxS,..."
+  /// "N", "X", "WORD", "PATH", "PATH...", "JSON" (an object, or a path), "NAME...", "on|off",
+  /// "LxBxS,..."
   std::string_view kind;
   std::string_view help;
 };

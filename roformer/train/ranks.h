@@ -61,7 +61,8 @@ struct RankEnvironment {
 /// missing or out of range.
 RankEnvironment read_rank_environment();
 
-/// The GPU of this process: number local_rank. Throws std::invalid_argument if the machine has fewer.
+/// The GPU of this process: number local_rank. Throws std::invalid_argument if the machine has
+/// fewer.
 at::Device gpu_of_rank(const RankEnvironment& environment);
 
 /// Connects to the other ranks; null for a single one. Tensors will be on `device`: NCCL for CUDA

@@ -152,8 +152,8 @@ TEST(TrainerTest, AccumulatedBatchesMatchOneLargeBatch) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], parts[i], 2e-5) << i;
 }
 
-/// Change of the weights in one step that is plain gradient descent with rate 1: with an epsilon far
-/// above the gradients, AdamW divides all of them by that alone.
+/// Change of the weights in one step that is plain gradient descent with rate 1: with an epsilon
+/// far above the gradients, AdamW divides all of them by that alone.
 struct DescentStep {
   at::Tensor change;
   StepReport report;

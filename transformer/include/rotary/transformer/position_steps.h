@@ -6,9 +6,9 @@
 ///   rotary::transformer::PositionSteps steps({.model_dim = 512});
 ///   at::Tensor positions = steps->forward(x);   // [batch, tokens], for rotary::torch::rotate()
 ///
-/// The step of a token is softplus(w x + b), positive; positions are the running sum, 0 at the first
-/// token. w begins at 0 and b such that all steps are 1: the ordinary positions. Differentiable, as
-/// rotations are in their positions.
+/// The step of a token is softplus(w x + b), positive; positions are the running sum, 0 at the
+/// first token. w begins at 0 and b such that all steps are 1: the ordinary positions.
+/// Differentiable, as rotations are in their positions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,9 +33,9 @@ class PositionStepsImpl : public ::torch::nn::Module {
   /// Throws c10::ValueError unless model_dim is positive and heads not negative.
   explicit PositionStepsImpl(const PositionStepsOptions& options);
 
-  /// Positions of x [batch, tokens, model_dim]: [batch, tokens], or [batch, heads, tokens]; float64.
-  /// `cu_seqlens`: sequences packed into the one row of x, each from 0. `last`, [batch] or [batch,
-  /// heads]: the position of the token before the first one.
+  /// Positions of x [batch, tokens, model_dim]: [batch, tokens], or [batch, heads, tokens];
+  /// float64. `cu_seqlens`: sequences packed into the one row of x, each from 0. `last`, [batch] or
+  /// [batch, heads]: the position of the token before the first one.
   at::Tensor forward(const at::Tensor& x,
                      const std::optional<at::Tensor>& cu_seqlens = std::nullopt,
                      const std::optional<at::Tensor>& last = std::nullopt);
