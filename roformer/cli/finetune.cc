@@ -55,7 +55,8 @@ After each epoch the model is evaluated on --valid: by --metric, or the F1 of en
 Spearman's correlation of numbers, else accuracy. The best is kept in RUN/best and evaluated on
 --test at the end; for a test file of GLUE, without labels, RUN/predictions.tsv is written.
 Checkpoints, metrics and config.json (the full config) are in RUN, too: the same command again
-resumes an interrupted run. Every flag is also a key of the config file, with _ for -; flags take precedence.
+resumes an interrupted run. Every flag is also a key of the config file, with _ for -; flags take
+precedence.
 
 Data parallel, one process per GPU; --batch is that of all:
   torchrun --no-python --nproc-per-node 8 roformer finetune base/ train.tsv -o run/

@@ -34,8 +34,9 @@ struct RotationOptions {
 constexpr const char* kRotationFooter =
     R"(For models that were trained with rope_learn. The change of a pair is the distance of its
 learned frequency from the one that it began with, divided by that. --output draws the learned
-frequency of every pair and layer relative to the first one. --json prints the learned frequencies themselves, in
-radians per position, as ropes that rotary.torch takes: one for each layer, or one for each head.
+frequency of every pair and layer relative to the first one. --json prints the learned frequencies
+themselves, in radians per position, as ropes that rotary.torch takes: one for each layer, or one
+for each head.
 
 Examples:
   roformer rotation run/model -o rotation.svg
