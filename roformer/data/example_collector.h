@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "roformer/data/example_lines.h"
+#include "roformer/data/class_index.h"
 #include "roformer/data/examples.h"
 
 namespace rotary::roformer {

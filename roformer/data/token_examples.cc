@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "roformer/data/class_index.h"
 #include "roformer/data/example_lines.h"
 #include "roformer/text/unicode.h"
 
