@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "roformer/data/example_collector.h"
+#include "roformer/data/example_lines.h"
 
 namespace rotary::roformer {
 namespace {

@@ -5,6 +5,8 @@
 /// overlapping windows.
 ///
 ///   namespace rf = rotary::roformer;
+///   std::shared_ptr<const rf::Tokenizer> tokenizer =
+///       rf::load_tokenizer({.vocabulary = "vocab.txt"});
 ///   auto questions = std::make_shared<const rf::QuestionSet>(rf::read_questions("squad.jsonl"));
 ///   auto windows = std::make_shared<const rf::QuestionWindows>(
 ///       questions, tokenizer, rf::WindowOptions{.max_length = 384, .stride = 128});
