@@ -485,8 +485,8 @@ TEST(RopeChange, ContextIsTheTargetLength) {
   Config dynamic = small(Task::kMaskedLm);
   apply_rope_change({.rope = R"({"rope_type": "dynamic", "factor": 1})", .context = 256}, dynamic);
   EXPECT_EQ(dynamic.rope_context, 256);
-  const auto& scaling = std::get<DynamicNtk>(layer_ropes(dynamic).ropes[0].recipe.scaling);
-  EXPECT_EQ(scaling.original_context, 64);
+  const LayerRopes ropes = layer_ropes(dynamic);
+  EXPECT_EQ(std::get<DynamicNtk>(ropes.ropes[0].recipe.scaling).original_context, 64);
 }
 
 TEST(RopeChange, NamesWhatIsWrong) {
