@@ -63,11 +63,24 @@ Config preset_of_model(const std::string& name) {
   return config;
 }
 
+/// {"preset": "tiny", ...}: the keys of that model, and those given.
+internal::Json with_preset(internal::Json given) {
+  if (!given.contains("preset")) return given;
+  const internal::Json name = given.take("preset");
+  if (!name.is_string()) {
+    internal::reject("model: preset must be base, small or tiny, got ", name.excerpt());
+  }
+  internal::Json json = internal::parse_json(to_json(preset_of_model(name.as_string())), "model");
+  json.take("vocab_size");
+  json.update(given);
+  return json;
+}
+
 /// Config of a new model, with at least as many tokens as the vocabulary.
 Config config_of_new_model(const RunConfig& run, const Vocabulary& vocabulary, Task task) {
   Config config;
   if (run.model.starts_with('{')) {
-    internal::Json json = internal::parse_json(run.model, "model");
+    internal::Json json = with_preset(internal::parse_json(run.model, "model"));
     // Before the config is checked: some encodings are for causal models only.
     json["architectures"] = internal::Json(internal::Json::Array{architecture_of(task)});
     config = config_from_json(std::move(json), "model");

@@ -221,7 +221,7 @@ def shorter(line: str) -> str:
         for flag, value in always.items():
             words = with_flag(words, flag, value)
         for flag, value in if_given.items():
-            if flag in words:
+            if flag in words and not words[words.index(flag) + 1].startswith("{"):
                 words = with_flag(words, flag, scalar_target() if value == "TARGET" else value)
         parts.append(shlex.join(words))
     return " ".join(parts)

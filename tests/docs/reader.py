@@ -128,6 +128,7 @@ def write_models(folder: pathlib.Path) -> None:
     }
     weights["bert.embeddings.position_embeddings.weight"] = np.zeros((64, 32), np.float32)
     (bert / "config.json").write_text(json.dumps(config))
+    shutil.copy(folder / "vocab.txt", bert)
     save_file(weights, bert / "model.safetensors")
 
     golden = folder / "roformer_chinese_base"
