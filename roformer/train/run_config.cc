@@ -33,7 +33,7 @@ bool are_extended(const std::vector<Stage>& stages, const std::vector<Stage>& ke
 
 std::vector<BoundKey> keys_of(RunConfig& config) {
   return {
-      {{"model", "NAME", "base, small, tiny, a config.json, or its keys: {\"preset\": \"small\", ...}"},
+      {{"model", "NAME", "base, small, tiny, a config.json, or {\"preset\": \"tiny\", ...}"},
        &config.model},
       {{"init", "PATH", "a checkpoint to start from, instead of model"}, &config.init},
       {{"rope", "JSON", "keys of rope_parameters, as JSON or in a file; else the model's"},
