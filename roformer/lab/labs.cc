@@ -16,6 +16,14 @@ const std::vector<LabInfo>& labs() {
        .about = "Train short, test long: every encoding by context length, and its cost",
        .make = make_length_lab,
        .report = report_length},
+      {.name = "base",
+       .about = "Bases and partial rotations: quality, retrieval, and what is exact",
+       .make = make_base_lab,
+       .report = report_base},
+      {.name = "extend",
+       .about = "One model with its context stretched by every recipe, before and after tuning",
+       .make = make_extend_lab,
+       .report = report_extend},
   };
   return kLabs;
 }

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -22,15 +23,12 @@ constexpr std::uint64_t kTestStream = 0x101;
 /// Tokens of a forward pass in the test.
 constexpr std::int64_t kTestTokens = 65536;
 
-/// Tokens to write into rows: indices into the concatenated rows, and values.
+/// Tokens to write into rows.
 class Planting {
  public:
   Planting(std::int64_t vocab_size, std::int64_t row_tokens)
       : vocab_size_(vocab_size), row_tokens_(row_tokens) {}
 
-  void plant_key(std::int64_t row, std::int64_t at, std::int64_t key) {
-    push(row, at, vocab_size_ + key);
-  }
   void plant_pair(std::int64_t row, std::int64_t at, std::int64_t key, std::int64_t value) {
     push(row, at, vocab_size_ + key);
     push(row, at + 1, vocab_size_ + kNumKeys + value);
@@ -38,22 +36,27 @@ class Planting {
 
   /// Writes into rows, [rows, row_tokens], contiguous.
   void write_to(at::Tensor& rows) const {
+    std::vector<std::int64_t> indices;
+    std::vector<std::int64_t> tokens;
+    for (const auto& [index, token] : tokens_) {
+      indices.push_back(index);
+      tokens.push_back(token);
+    }
     const auto to_device = [&rows](const std::vector<std::int64_t>& list) {
       return at::tensor(list, at::TensorOptions(at::kLong)).to(rows.device());
     };
-    rows.view({-1}).index_copy_(0, to_device(indices_), to_device(tokens_));
+    rows.view({-1}).index_copy_(0, to_device(indices), to_device(tokens));
   }
 
  private:
   void push(std::int64_t row, std::int64_t at, std::int64_t token) {
-    indices_.push_back(row * row_tokens_ + at);
-    tokens_.push_back(token);
+    tokens_[row * row_tokens_ + at] = token;
   }
 
   std::int64_t vocab_size_;
   std::int64_t row_tokens_;
-  std::vector<std::int64_t> indices_;
-  std::vector<std::int64_t> tokens_;
+  /// By index into the concatenated rows; of several tokens in one place, the last counts.
+  std::map<std::int64_t, std::int64_t> tokens_;
 };
 
 template <typename T>
@@ -84,8 +87,7 @@ at::Tensor test_rows(const TextData& data, std::int64_t rows, std::int64_t lengt
   for (std::int64_t row = 0; row < rows; ++row) {
     const at::Tensor text = data.held_out[row % data.held_out.size(0)];
     const std::int64_t room = text.size(0) - length;
-    parts.push_back(
-        text.narrow(0, random.below(static_cast<std::uint32_t>(room)), length + 1));
+    parts.push_back(text.narrow(0, random.below(static_cast<std::uint32_t>(room)), length + 1));
   }
   return at::stack(parts);
 }
@@ -99,8 +101,7 @@ at::Tensor count_right(ModelImpl& model, const at::Tensor& rows) {
   in.labels->select(1, length - 1).copy_(rows.select(1, length));
   in.causal_labels = CausalLabels::kNextToken;
   in.logits_at = LogitsAt::kLabels;
-  in.label_indices =
-      at::arange(length - 1, rows.size(0) * length, length, rows.options());
+  in.label_indices = at::arange(length - 1, rows.size(0) * length, length, rows.options());
   return model.forward(in).logits.argmax(-1).eq(rows.select(1, length)).sum();
 }
 
@@ -113,8 +114,7 @@ TrainingBatch needle_batch(const TextData& data, const NeedleOptions& options, s
                      2 * places, " tokens, got ", options.pairs, " for ", options.length);
   }
   at::Tensor windows = random_windows(data, options.rows, options.length, options.seed, step);
-  const auto planted =
-      static_cast<std::int64_t>(options.share * static_cast<double>(options.rows));
+  const auto planted = static_cast<std::int64_t>(options.share * static_cast<double>(options.rows));
   Random random(options.seed, static_cast<std::uint64_t>(step) << 9 | kPlantStream);
   Planting planting(data.vocab_size, options.length + 1);
   for (std::int64_t row = 0; row < planted; ++row) {
@@ -139,8 +139,8 @@ double retrieval_at(ModelImpl& model, const TextData& data, std::int64_t length,
     internal::reject("[lab] a distance must be from 2 to ", length - 1, ", got ", distance);
   }
   const at::NoGradGuard no_grad;
-  Random random(/*seed=*/0, static_cast<std::uint64_t>(length * 131072 + distance) << 9 |
-                                kTestStream);
+  Random random(/*seed=*/0,
+                static_cast<std::uint64_t>(length * 131072 + distance) << 9 | kTestStream);
   at::Tensor tests = test_rows(data, rows, length, random);
   Planting planting(data.vocab_size, length + 1);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -160,8 +160,7 @@ double retrieval_at(ModelImpl& model, const TextData& data, std::int64_t length,
   const std::int64_t batch = std::max<std::int64_t>(1, kTestTokens / length);
   at::Tensor right = at::zeros({}, tests.options());
   for (std::int64_t first = 0; first < rows; first += batch) {
-    right = right +
-            count_right(model, tests.narrow(0, first, std::min(batch, rows - first)));
+    right = right + count_right(model, tests.narrow(0, first, std::min(batch, rows - first)));
   }
   return static_cast<double>(right.item<std::int64_t>()) / static_cast<double>(rows);
 }
