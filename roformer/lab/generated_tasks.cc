@@ -227,7 +227,9 @@ std::int64_t max_tokens(TaskKind task, std::int64_t length) {
 Batch task_batch(TaskKind task, const TaskBatchOptions& options, Random& random) {
   const std::int64_t row = max_tokens(task, options.max_length) - 1;
   const auto size = static_cast<std::size_t>(options.rows * row);
-  Batch batch{.rows = options.rows, .length = row};
+  Batch batch;
+  batch.rows = options.rows;
+  batch.length = row;
   batch.ids.assign(size, TaskTokens::kPad);
   batch.types.assign(size, 0);
   batch.labels.assign(size, kIgnoreIndex);

@@ -148,7 +148,9 @@ std::string roper_row(RoperTask task, std::int64_t length, Random& random) {
 
 Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random& random) {
   const auto size = static_cast<std::size_t>(rows * length);
-  Batch batch{.rows = rows, .length = length};
+  Batch batch;
+  batch.rows = rows;
+  batch.length = length;
   batch.types.assign(size, 0);
   batch.lengths.assign(static_cast<std::size_t>(rows), length);
   for (std::int64_t r = 0; r < rows; ++r) {
