@@ -12,7 +12,7 @@
 namespace rotary::roformer::lab {
 namespace {
 
-using T = TaskTokens;
+using Id = TaskTokens;
 
 constexpr std::int64_t kMaxTaskLength = 64;
 constexpr std::int64_t kQueries = 4;
@@ -24,7 +24,7 @@ struct NamedTask {
   TaskKind kind;
   std::string_view name;
 };
-constexpr std::array<NamedTask, 8> kTasks = {{
+constexpr std::array<NamedTask, 8> kNamedTasks = {{
     {TaskKind::kCopy, "copy"},
     {TaskKind::kReverse, "reverse"},
     {TaskKind::kAddition, "addition"},
@@ -35,7 +35,7 @@ constexpr std::array<NamedTask, 8> kTasks = {{
     {TaskKind::kPasskey, "passkey"},
 }};
 
-std::int64_t below(Random& random, std::int64_t n) {
+std::int64_t draw_below(Random& random, std::int64_t n) {
   return static_cast<std::int64_t>(random.below(static_cast<std::uint32_t>(n)));
 }
 
@@ -45,7 +45,7 @@ class Writer {
   explicit Writer(std::int64_t size) {
     problem_.tokens.reserve(static_cast<std::size_t>(size));
     problem_.is_answer.reserve(static_cast<std::size_t>(size));
-    ask(T::kBegin);
+    ask(Id::kBegin);
   }
   void ask(std::int64_t token) { add(token, false); }
   void ask_all(std::span<const std::int64_t> tokens) {
@@ -56,7 +56,7 @@ class Writer {
     for (const std::int64_t token : tokens) answer(token);
   }
   Problem end() {
-    answer(T::kEnd);
+    answer(Id::kEnd);
     return std::move(problem_);
   }
 
@@ -68,10 +68,10 @@ class Writer {
   Problem problem_;
 };
 
-std::vector<std::int64_t> draw(Random& random, std::int64_t count, std::int64_t first,
-                               std::int64_t kinds) {
+std::vector<std::int64_t> draw_tokens(Random& random, std::int64_t count, std::int64_t first,
+                                      std::int64_t kinds) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
-  for (std::int64_t& token : tokens) token = first + below(random, kinds);
+  for (std::int64_t& token : tokens) token = first + draw_below(random, kinds);
   return tokens;
 }
 
@@ -81,84 +81,84 @@ std::vector<std::int64_t> draw_distinct(Random& random, std::int64_t count, std:
   for (std::int64_t i = 0; i < n; ++i) all[static_cast<std::size_t>(i)] = i;
   for (std::int64_t i = 0; i < count; ++i) {
     std::swap(all[static_cast<std::size_t>(i)],
-              all[static_cast<std::size_t>(i + below(random, n - i))]);
+              all[static_cast<std::size_t>(i + draw_below(random, n - i))]);
   }
   all.resize(static_cast<std::size_t>(count));
   return all;
 }
 
 void write_letters(TaskKind task, std::int64_t length, Random& random, Writer& writer) {
-  std::vector<std::int64_t> letters = draw(random, length, T::kLetter, T::kLetters);
+  std::vector<std::int64_t> letters = draw_tokens(random, length, Id::kLetter, Id::kLetters);
   writer.ask_all(letters);
-  writer.ask(T::kEquals);
+  writer.ask(Id::kEquals);
   if (task == TaskKind::kReverse) std::ranges::reverse(letters);
   if (task == TaskKind::kSorting) std::ranges::sort(letters);
   writer.answer_all(letters);
 }
 
 void write_addition(std::int64_t length, Random& random, Writer& writer) {
-  const std::vector<std::int64_t> x = draw(random, length, T::kDigit, kBase);
-  const std::vector<std::int64_t> y = draw(random, length, T::kDigit, kBase);
+  const std::vector<std::int64_t> x = draw_tokens(random, length, Id::kDigit, kBase);
+  const std::vector<std::int64_t> y = draw_tokens(random, length, Id::kDigit, kBase);
   writer.ask_all(x);
-  writer.ask(T::kPlus);
+  writer.ask(Id::kPlus);
   writer.ask_all(y);
-  writer.ask(T::kEquals);
+  writer.ask(Id::kEquals);
   std::int64_t carry = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::int64_t sum = x[i] - T::kDigit + y[i] - T::kDigit + carry;
-    writer.answer(T::kDigit + sum % kBase);
+    const std::int64_t sum = x[i] - Id::kDigit + y[i] - Id::kDigit + carry;
+    writer.answer(Id::kDigit + sum % kBase);
     carry = sum / kBase;
   }
-  writer.answer(T::kDigit + carry);
+  writer.answer(Id::kDigit + carry);
 }
 
 void write_parity(std::int64_t length, Random& random, Writer& writer) {
-  const std::vector<std::int64_t> bits = draw(random, length, T::kDigit, 2);
+  const std::vector<std::int64_t> bits = draw_tokens(random, length, Id::kDigit, 2);
   writer.ask_all(bits);
-  writer.ask(T::kEquals);
+  writer.ask(Id::kEquals);
   std::int64_t parity = 0;
   for (const std::int64_t bit : bits) {
-    parity ^= bit - T::kDigit;
-    writer.answer(T::kDigit + parity);
+    parity ^= bit - Id::kDigit;
+    writer.answer(Id::kDigit + parity);
   }
 }
 
 void write_indexing(std::int64_t length, Random& random, Writer& writer) {
-  const std::vector<std::int64_t> letters = draw(random, length, T::kLetter, T::kLetters);
-  const std::int64_t index = below(random, std::min(length, T::kIndices));
+  const std::vector<std::int64_t> letters = draw_tokens(random, length, Id::kLetter, Id::kLetters);
+  const std::int64_t index = draw_below(random, std::min(length, Id::kIndices));
   writer.ask_all(letters);
-  writer.ask(T::kIndex + index);
-  writer.ask(T::kEquals);
+  writer.ask(Id::kIndex + index);
+  writer.ask(Id::kEquals);
   writer.answer(letters[static_cast<std::size_t>(index)]);
 }
 
 void write_recall(std::int64_t length, Random& random, Writer& writer) {
-  const std::vector<std::int64_t> keys = draw_distinct(random, length, T::kKeys);
-  const std::vector<std::int64_t> values = draw(random, length, T::kLetter, T::kLetters);
+  const std::vector<std::int64_t> keys = draw_distinct(random, length, Id::kKeys);
+  const std::vector<std::int64_t> values = draw_tokens(random, length, Id::kLetter, Id::kLetters);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    writer.ask(T::kKey + keys[i]);
+    writer.ask(Id::kKey + keys[i]);
     writer.ask(values[i]);
   }
-  writer.ask(T::kEquals);
+  writer.ask(Id::kEquals);
   for (const std::int64_t query : draw_distinct(random, std::min(length, kQueries), length)) {
-    writer.ask(T::kKey + keys[static_cast<std::size_t>(query)]);
+    writer.ask(Id::kKey + keys[static_cast<std::size_t>(query)]);
     writer.answer(values[static_cast<std::size_t>(query)]);
   }
 }
 
 void write_passkey(std::int64_t length, Random& random, Writer& writer) {
   const std::int64_t words = kWordsPerUnit * length;
-  const std::vector<std::int64_t> digits = draw(random, kPasskeyDigits, T::kDigit, kBase);
-  const std::int64_t depth = below(random, words + 1);
+  const std::vector<std::int64_t> digits = draw_tokens(random, kPasskeyDigits, Id::kDigit, kBase);
+  const std::int64_t depth = draw_below(random, words + 1);
   for (std::int64_t i = 0; i <= words; ++i) {
     if (i == depth) writer.ask_all(digits);
-    if (i < words) writer.ask(T::kWord + i % T::kWords);
+    if (i < words) writer.ask(Id::kWord + i % Id::kWords);
   }
-  writer.ask(T::kEquals);
+  writer.ask(Id::kEquals);
   writer.answer_all(digits);
 }
 
-void check_length(std::int64_t length) {
+void check_task_length(std::int64_t length) {
   if (length < 1 || length > kMaxTaskLength) {
     internal::reject("[make_problem] length must be from 1 to ", kMaxTaskLength, ", got ", length);
   }
@@ -168,19 +168,19 @@ void check_length(std::int64_t length) {
 
 std::span<const TaskKind> task_kinds() noexcept {
   static constexpr auto kKinds = [] {
-    std::array<TaskKind, kTasks.size()> kinds{};
-    for (std::size_t i = 0; i < kTasks.size(); ++i) kinds[i] = kTasks[i].kind;
+    std::array<TaskKind, kNamedTasks.size()> kinds{};
+    for (std::size_t i = 0; i < kNamedTasks.size(); ++i) kinds[i] = kNamedTasks[i].kind;
     return kinds;
   }();
   return kKinds;
 }
 
 std::string_view name_of(TaskKind task) noexcept {
-  return kTasks[static_cast<std::size_t>(task)].name;
+  return kNamedTasks[static_cast<std::size_t>(task)].name;
 }
 
 Problem make_problem(TaskKind task, std::int64_t length, Random& random) {
-  check_length(length);
+  check_task_length(length);
   Writer writer(max_tokens(task, length));
   switch (task) {
     case TaskKind::kCopy:
@@ -208,7 +208,7 @@ Problem make_problem(TaskKind task, std::int64_t length, Random& random) {
 }
 
 std::int64_t max_tokens(TaskKind task, std::int64_t length) {
-  check_length(length);
+  check_task_length(length);
   constexpr std::int64_t kFrame = 3;  // [begin] [=] [end]
   switch (task) {
     case TaskKind::kAddition:
@@ -236,7 +236,7 @@ Batch task_batch(TaskKind task, const TaskBatchOptions& options, Random& random)
   batch.lengths.assign(static_cast<std::size_t>(options.rows), row);
   for (std::int64_t r = 0; r < options.rows; ++r) {
     const std::int64_t length =
-        options.min_length + below(random, options.max_length - options.min_length + 1);
+        options.min_length + draw_below(random, options.max_length - options.min_length + 1);
     const Problem problem = make_problem(task, length, random);
     const auto begin = static_cast<std::size_t>(r * row);
     for (std::size_t i = 0; i + 1 < problem.tokens.size(); ++i) {

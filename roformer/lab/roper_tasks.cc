@@ -79,13 +79,13 @@ std::string prefix_row(std::size_t length, Random& random) {
 std::string_view name_of(RoperTask task) noexcept {
   switch (task) {
     case RoperTask::kAddition:
-      return "roper_addition";
+      return "addition";
     case RoperTask::kIndex:
-      return "roper_index";
+      return "index";
     case RoperTask::kPrefix:
       break;
   }
-  return "roper_prefix";
+  return "prefix";
 }
 
 std::int64_t Alphabet::id(char character) const {

@@ -25,7 +25,7 @@
 namespace rotary::roformer::lab {
 
 enum class RoperTask : std::uint8_t { kAddition, kIndex, kPrefix };
-/// "roper_addition"
+/// "addition"
 std::string_view name_of(RoperTask task) noexcept;
 
 /// Characters of a task, by id; id 0 is for padding.
