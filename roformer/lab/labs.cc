@@ -16,6 +16,18 @@ const std::vector<LabInfo>& labs() {
        .about = "Train short, test long: every encoding by context length, and its cost",
        .make = make_length_lab,
        .report = report_length},
+      {.name = "tasks",
+       .about = "Generated problems, trained short and judged long; RoPER's three tasks",
+       .make = make_tasks_lab,
+       .report = report_tasks},
+      {.name = "roformer",
+       .about = "The RoFormer paper in small: masked LM, linear attention, fine-tuning on GLUE",
+       .make = make_roformer_lab,
+       .report = report_roformer},
+      {.name = "learned",
+       .about = "Learned frequencies against fixed ones: quality, and how far they move",
+       .make = make_learned_lab,
+       .report = report_learned},
   };
   return kLabs;
 }

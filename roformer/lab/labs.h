@@ -13,4 +13,13 @@ namespace rotary::roformer::lab {
 std::unique_ptr<Lab> make_length_lab(const LabOptions& options);
 void report_length(const Results& results, Report& report);
 
+std::unique_ptr<Lab> make_tasks_lab(const LabOptions& options);
+void report_tasks(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_roformer_lab(const LabOptions& options);
+void report_roformer(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_learned_lab(const LabOptions& options);
+void report_learned(const Results& results, Report& report);
+
 }  // namespace rotary::roformer::lab

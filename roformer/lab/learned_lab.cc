@@ -24,8 +24,7 @@ using internal::Json;
 constexpr std::int64_t kLearnedJobs = 2;
 
 Json learned_decoder(std::int64_t layers, std::int64_t width, std::int64_t heads) {
-  return {{"architectures", Json::Array{"RoFormerForCausalLM"}},
-          {"position_encoding", "rope"},
+  return {{"position_encoding", "rope"},
           {"num_hidden_layers", layers},
           {"hidden_size", width},
           {"num_attention_heads", heads},
@@ -104,6 +103,7 @@ class LearnedLab final : public Lab {
  private:
   Config config_of(const Json& entry) const {
     Config config = model_config({settings_.at("model"), entry}, "learned");
+    config.task = Task::kCausalLm;
     config.vocab_size = data_.vocab_size;
     check_config(config);
     return config;

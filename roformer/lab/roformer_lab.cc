@@ -62,12 +62,14 @@ class RoformerLab final : public Lab {
  private:
   Config masked_config(const Json& entry) const {
     Config config = model_config({settings_.at("model"), entry}, "roformer");
+    config.task = Task::kMaskedLm;
     config.vocab_size = texts_.vocab_size;
     check_config(config);
     return config;
   }
   Config linear_config(const Json& entry) const {
     Config config = model_config({settings_.at("linear_model"), entry}, "roformer");
+    config.task = Task::kCausalLm;
     config.vocab_size = characters_.vocab_size;
     check_config(config);
     return config;

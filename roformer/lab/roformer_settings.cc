@@ -11,10 +11,8 @@ namespace {
 
 using internal::Json;
 
-Json sizes_of(const char* architecture, std::int64_t layers, std::int64_t width, std::int64_t heads,
-              std::int64_t positions) {
-  return {{"architectures", Json::Array{architecture}},
-          {"num_hidden_layers", layers},
+Json sizes_of(std::int64_t layers, std::int64_t width, std::int64_t heads, std::int64_t positions) {
+  return {{"num_hidden_layers", layers},
           {"hidden_size", width},
           {"num_attention_heads", heads},
           {"intermediate_size", 4 * width},
@@ -69,8 +67,7 @@ Json roformer_defaults(bool quick) {
                {"length", quick ? 64 : 512},
                {"mask_rate", 0.15},
                {"training", quick ? training_defaults(150, 2e-3) : training_defaults(5000, 5e-4)},
-               {"model", quick ? sizes_of("RoFormerForMaskedLM", 2, 64, 4, 128)
-                               : sizes_of("RoFormerForMaskedLM", 6, 512, 8, 512)},
+               {"model", quick ? sizes_of(2, 64, 4, 128) : sizes_of(6, 512, 8, 512)},
                {"masked", masked_variants(quick ? 1 : 3)}};
   json["glue"] = quick ? Json{{"variants", Json::Array{"learned", "rope"}},
                               {"tasks", Json::Array{"order"}},
@@ -92,8 +89,7 @@ Json roformer_defaults(bool quick) {
   json["linear_rows"] = quick ? 4 : 16;
   json["linear_length"] = quick ? 128 : 1024;
   json["linear_training"] = quick ? training_defaults(80, 2e-3) : training_defaults(1500, 5e-4);
-  json["linear_model"] = quick ? sizes_of("RoFormerForCausalLM", 2, 64, 2, 128)
-                               : sizes_of("RoFormerForCausalLM", 6, 384, 6, 1024);
+  json["linear_model"] = quick ? sizes_of(2, 64, 2, 128) : sizes_of(6, 384, 6, 1024);
   json["linear"] = linear_variants(quick);
   return json;
 }

@@ -160,7 +160,7 @@ void report_ranking(const Results& results, Report& report) {
   report.text(rank_sentence("the published mean reciprocal ranks", ranks, published));
 }
 
-void report_tasks(const Results& results, Report& report) {
+void report_task_tables(const Results& results, Report& report) {
   for (const std::string& task : task_names(results)) {
     report.heading(fmt::format("{}: exact match by length, %", task));
     report.table(table_over(results, exact_metric(task), "length", {.digits = 1, .factor = 100.0}));
@@ -202,11 +202,11 @@ void report_roper(const Results& results, Report& report) {
 
 }  // namespace
 
-void report_tasks_lab(const Results& results, Report& report) {
+void report_tasks(const Results& results, Report& report) {
   report_summary(results, report);
   report_ranking(results, report);
   report_roper(results, report);
-  report_tasks(results, report);
+  report_task_tables(results, report);
 }
 
 }  // namespace rotary::roformer::lab

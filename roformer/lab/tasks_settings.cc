@@ -13,8 +13,7 @@ using internal::Json;
 
 Json task_decoder(std::int64_t layers, std::int64_t width, std::int64_t heads,
                   std::int64_t positions) {
-  return {{"architectures", Json::Array{"RoFormerForCausalLM"}},
-          {"num_hidden_layers", layers},
+  return {{"num_hidden_layers", layers},
           {"hidden_size", width},
           {"num_attention_heads", heads},
           {"intermediate_size", 4 * width},

@@ -137,7 +137,7 @@ SmallTask order_task(const std::filesystem::path& text, std::int64_t train_examp
 
 Metrics tune_small(const ModelImpl& pretrained, const SmallTask& task,
                    std::shared_ptr<const Tokenizer> tokenizer, const SmallTuning& tuning,
-                   std::pair<double, double> progress, const UnitRun& run) {
+                   const std::pair<double, double>& progress, const UnitRun& run) {
   const auto seed = static_cast<std::uint64_t>(run.unit.seed);
   const Model model = classifier_of(pretrained, task.train, seed, run.device);
   const std::vector<Batch> batches = all_batches(task.train, tokenizer, tuning, seed);

@@ -48,6 +48,6 @@ struct SmallTuning {
 /// validation examples after the last epoch. The steps are those of a classification from [CLS].
 Metrics tune_small(const ModelImpl& pretrained, const SmallTask& task,
                    std::shared_ptr<const Tokenizer> tokenizer, const SmallTuning& tuning,
-                   std::pair<double, double> progress, const UnitRun& run);
+                   const std::pair<double, double>& progress, const UnitRun& run);
 
 }  // namespace rotary::roformer::lab
