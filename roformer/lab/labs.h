@@ -13,6 +13,12 @@ namespace rotary::roformer::lab {
 std::unique_ptr<Lab> make_length_lab(const LabOptions& options);
 void report_length(const Results& results, Report& report);
 
+std::unique_ptr<Lab> make_base_lab(const LabOptions& options);
+void report_base(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_extend_lab(const LabOptions& options);
+void report_extend(const Results& results, Report& report);
+
 std::unique_ptr<Lab> make_tasks_lab(const LabOptions& options);
 void report_tasks(const Results& results, Report& report);
 

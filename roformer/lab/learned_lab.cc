@@ -102,8 +102,7 @@ class LearnedLab final : public Lab {
 
  private:
   Config config_of(const Json& entry) const {
-    Config config = model_config({settings_.at("model"), entry}, "learned");
-    config.task = Task::kCausalLm;
+    Config config = model_config({settings_.at("model"), entry}, Task::kCausalLm, "learned");
     config.vocab_size = data_.vocab_size;
     check_config(config);
     return config;

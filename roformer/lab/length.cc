@@ -37,23 +37,12 @@ Json length_encoders() {
 }
 
 Json length_defaults(bool quick) {
-  Json settings = quick ? Json{{"train_length", 64},
-                               {"rows", 16},
-                               {"lengths", std::vector{16, 32, 64, 128, 256, 512}},
-                               {"model",
-                                {{"hidden_size", 64},
-                                 {"num_hidden_layers", 2},
-                                 {"num_attention_heads", 4},
-                                 {"intermediate_size", 256}}}}
-                        : Json{{"train_length", 512},
-                               {"rows", 64},
-                               {"lengths", std::vector{128, 256, 512, 1024, 2048, 4096, 8192}},
-                               {"model",
-                                {{"hidden_size", 512},
-                                 {"num_hidden_layers", 6},
-                                 {"num_attention_heads", 8},
-                                 {"intermediate_size", 2048}}}};
-  settings.update(quick ? training_defaults(150, 3e-3) : training_defaults(1200, 6e-4));
+  Json settings = training_defaults(quick ? 150 : 1200, quick ? 3e-3 : 6e-4);
+  settings["train_length"] = quick ? 64 : 512;
+  settings["rows"] = quick ? 16 : 64;
+  settings["lengths"] = quick ? std::vector{16, 32, 64, 128, 256, 512}
+                              : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
+  settings["model"] = default_model(quick);
   settings["mask_rate"] = 0.15;
   settings["encoder_steps"] = quick ? 150 : 800;
   settings["decode_tokens"] = quick ? 16 : 64;
@@ -76,9 +65,8 @@ class LengthLab final : public Lab {
         text_(load_text(settings_.at("corpus"), options,
                         *std::max_element(lengths_.begin(), lengths_.end()))) {
     // Wrong keys are found before the first unit runs.
-    for (const auto* list : {&decoders_, &encoders_}) {
-      for (const Json& entry : *list) config_of(entry, Task::kCausalLm);
-    }
+    for (const Json& entry : decoders_) config_of(entry, Task::kCausalLm);
+    for (const Json& entry : encoders_) config_of(entry, Task::kMaskedLm);
   }
 
   const Json& settings() const override { return settings_.json(); }
@@ -101,9 +89,8 @@ class LengthLab final : public Lab {
 
  private:
   Config config_of(const Json& entry, Task task) const {
-    Config config =
-        model_config({settings_.at("model"), entry}, "settings of " + entry.at("name").as_string());
-    config.task = task;
+    Config config = model_config({settings_.at("model"), entry}, task,
+                                 "settings of " + entry.at("name").as_string());
     config.vocab_size = text_.vocab_size;
     config.max_position_embeddings = train_length_;
     return config;

@@ -61,15 +61,14 @@ class RoformerLab final : public Lab {
 
  private:
   Config masked_config(const Json& entry) const {
-    Config config = model_config({settings_.at("model"), entry}, "roformer");
-    config.task = Task::kMaskedLm;
+    Config config = model_config({settings_.at("model"), entry}, Task::kMaskedLm, "roformer");
     config.vocab_size = texts_.vocab_size;
     check_config(config);
     return config;
   }
   Config linear_config(const Json& entry) const {
-    Config config = model_config({settings_.at("linear_model"), entry}, "roformer");
-    config.task = Task::kCausalLm;
+    Config config =
+        model_config({settings_.at("linear_model"), entry}, Task::kCausalLm, "roformer");
     config.vocab_size = characters_.vocab_size;
     check_config(config);
     return config;

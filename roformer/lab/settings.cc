@@ -171,4 +171,9 @@ Config model_config(const std::vector<Json>& objects, const std::string& source)
   return config;
 }
 
+Config model_config(std::vector<Json> objects, Task task, const std::string& source) {
+  objects.push_back({{"architectures", Json::Array{architecture_of(task)}}});
+  return model_config(objects, source);
+}
+
 }  // namespace rotary::roformer::lab

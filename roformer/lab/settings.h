@@ -58,5 +58,7 @@ class Settings {
 /// A model's config: the keys of each object in turn, over the defaults of Config. `name` and
 /// `seeds` are not keys of it. Throws IoError that names `source` and the key.
 Config model_config(const std::vector<internal::Json>& objects, const std::string& source);
+/// The same for a task, which decides what else is allowed.
+Config model_config(std::vector<internal::Json> objects, Task task, const std::string& source);
 
 }  // namespace rotary::roformer::lab

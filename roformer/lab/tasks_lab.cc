@@ -68,15 +68,13 @@ class TasksLab final : public Lab {
 
  private:
   Config config_of(const Json& encoding) const {
-    Config config = model_config({settings_.at("model"), encoding}, "tasks");
-    config.task = Task::kCausalLm;
+    Config config = model_config({settings_.at("model"), encoding}, Task::kCausalLm, "tasks");
     config.vocab_size = TaskTokens::kCount;
     check_config(config);
     return config;
   }
   static Config roper_config(const Json& entry, RoperTask task, bool rotated) {
-    Config config = model_config({entry.at("model")}, "tasks");
-    config.task = Task::kCausalLm;
+    Config config = model_config({entry.at("model")}, Task::kCausalLm, "tasks");
     config.vocab_size = alphabet_of(task).size();
     config.rotary_output = rotated;
     check_config(config);

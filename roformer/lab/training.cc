@@ -27,6 +27,12 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kSaveInterval = std::chrono::seconds(60);
 constexpr const char* kCurveFile = "curve.json";
 
+/// Weights are drawn from PyTorch's default generator, which all threads share.
+std::mutex& generator_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 /// One training: the state that a checkpoint holds, and what is on its way from the device.
 class Training {
  public:
@@ -152,13 +158,23 @@ class Training {
 Model make_seeded_model(Config config, std::uint64_t seed, at::Device device) {
   config.hidden_dropout_prob = 0.0;
   config.attention_probs_dropout_prob = 0.0;
-  // Weights are drawn from PyTorch's default generator, which all threads share.
-  static std::mutex mutex;
   Model model;
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(generator_mutex());
     at::manual_seed(seed);
     model = make_model(config);
+  }
+  model->to(device);
+  return model;
+}
+
+Model load_lab_model(const std::filesystem::path& path, const ConfigChange& change,
+                     at::Device device) {
+  Model model;
+  {
+    // Its parameters are drawn before they are read.
+    const std::lock_guard lock(generator_mutex());
+    model = load_complete_model(path, change);
   }
   model->to(device);
   return model;
@@ -172,6 +188,13 @@ std::int64_t num_parameters(const ModelImpl& model) {
 
 at::ScalarType compute_type_of(at::Device device) {
   return device.is_cuda() ? at::kBFloat16 : at::kFloat;
+}
+
+internal::Json default_model(bool quick) {
+  return {{"hidden_size", quick ? 64 : 512},
+          {"num_hidden_layers", quick ? 2 : 6},
+          {"num_attention_heads", quick ? 4 : 8},
+          {"intermediate_size", quick ? 256 : 2048}};
 }
 
 internal::Json training_defaults(std::int64_t steps, double learning_rate) {

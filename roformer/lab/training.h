@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "roformer/checkpoint/checkpoint.h"
 #include "roformer/lab/lab.h"
 #include "roformer/lab/settings.h"
 #include "roformer/model/model.h"
@@ -28,6 +29,9 @@ namespace rotary::roformer::lab {
 
 /// A model with weights drawn from the seed, without dropout. From any thread.
 Model make_seeded_model(Config config, std::uint64_t seed, at::Device device);
+/// A saved model (checkpoint.h) with a changed config, on the device. From any thread.
+Model load_lab_model(const std::filesystem::path& path, const ConfigChange& change,
+                     at::Device device);
 std::int64_t num_parameters(const ModelImpl& model);
 /// bfloat16 on a GPU, float32 on a CPU.
 at::ScalarType compute_type_of(at::Device device);
@@ -53,6 +57,9 @@ struct TrainPlan {
 /// From the settings steps, learning_rate, warmup_steps, weight_decay and beta2; the rate falls
 /// along a cosine to a tenth.
 TrainPlan plan_of(const Settings& settings, at::Device device);
+/// The default of the setting `model`: 6 layers of 512 (19 M parameters without the vocabulary), or
+/// 2 of 64.
+internal::Json default_model(bool quick);
 /// The defaults of these settings.
 internal::Json training_defaults(std::int64_t steps, double learning_rate);
 
