@@ -23,21 +23,13 @@ using internal::Json;
 
 constexpr std::int64_t kLearnedJobs = 2;
 
-Json learned_decoder(std::int64_t layers, std::int64_t width, std::int64_t heads) {
-  return {{"position_encoding", "rope"},
-          {"num_hidden_layers", layers},
-          {"hidden_size", width},
-          {"num_attention_heads", heads},
-          {"intermediate_size", 4 * width}};
-}
-
 Json learned_defaults(bool quick) {
   Json json = {{"corpus", default_corpus(quick)},
                {"rows", quick ? 8 : 32},
                {"train_length", quick ? 64 : 512},
                {"test_lengths", quick ? Json::Array{64, 128, 256} : Json::Array{512, 1024, 2048}},
                {"training", quick ? training_defaults(150, 2e-3) : training_defaults(2000, 1e-3)},
-               {"model", quick ? learned_decoder(2, 64, 4) : learned_decoder(6, 512, 8)}};
+               {"model", default_model(quick)}};
   Json variants = Json::array();
   variants.push_back(Json{{"name", "fixed"}, {"rope_learn", "none"}, {"seeds", quick ? 2 : 3}});
   for (const RopeLearn learn : {RopeLearn::kGain, RopeLearn::kFrequencies, RopeLearn::kPerHead,

@@ -59,6 +59,29 @@ Json linear_variants(bool quick) {
   return all;
 }
 
+/// The settings of fine-tuning: of a generated task, and of GLUE's that need --data.
+Json order_settings() {
+  Json json = {{"variants", Json::Array{"learned", "rope"}}};
+  json["tasks"] = Json::Array{"order"};
+  json["max_examples"] = 512;
+  json["epochs"] = 2;
+  json["rows"] = 16;
+  json["max_length"] = 64;
+  json["learning_rate"] = 1e-3;
+  return json;
+}
+
+Json glue_settings() {
+  Json json = {{"variants", Json::Array{"learned", "rope"}}};
+  json["tasks"] = Json::Array{"mrpc", "sst-2", "sts-b", "cola", "rte"};
+  json["max_examples"] = 16000;
+  json["epochs"] = 3;
+  json["rows"] = 32;
+  json["max_length"] = 128;
+  json["learning_rate"] = 1e-4;
+  return json;
+}
+
 }  // namespace
 
 Json roformer_defaults(bool quick) {
@@ -69,20 +92,7 @@ Json roformer_defaults(bool quick) {
                {"training", quick ? training_defaults(150, 2e-3) : training_defaults(5000, 5e-4)},
                {"model", quick ? sizes_of(2, 64, 4, 128) : sizes_of(6, 512, 8, 512)},
                {"masked", masked_variants(quick ? 1 : 3)}};
-  json["glue"] = quick ? Json{{"variants", Json::Array{"learned", "rope"}},
-                              {"tasks", Json::Array{"order"}},
-                              {"max_examples", 512},
-                              {"epochs", 2},
-                              {"rows", 16},
-                              {"max_length", 64},
-                              {"learning_rate", 1e-3}}
-                       : Json{{"variants", Json::Array{"learned", "rope"}},
-                              {"tasks", Json::Array{"mrpc", "sst-2", "sts-b", "cola", "rte"}},
-                              {"max_examples", 16000},
-                              {"epochs", 3},
-                              {"rows", 32},
-                              {"max_length", 128},
-                              {"learning_rate", 1e-4}};
+  json["glue"] = quick ? order_settings() : glue_settings();
   Json characters = default_corpus(quick);
   characters["tokenizer"] = "byte";
   json["characters"] = std::move(characters);

@@ -3,6 +3,8 @@
 
 #include "roformer/lab/tasks_settings.h"
 
+#include <cmath>
+
 #include "roformer/lab/generated_tasks.h"
 #include "roformer/lab/training.h"
 
@@ -11,13 +13,15 @@ namespace {
 
 using internal::Json;
 
+/// Weights begin larger than BERT's 0.02, with which such narrow models learn nothing for long.
 Json task_decoder(std::int64_t layers, std::int64_t width, std::int64_t heads,
                   std::int64_t positions) {
   return {{"num_hidden_layers", layers},
           {"hidden_size", width},
           {"num_attention_heads", heads},
           {"intermediate_size", 4 * width},
-          {"max_position_embeddings", positions}};
+          {"max_position_embeddings", positions},
+          {"initializer_range", 1.0 / std::sqrt(static_cast<double>(width))}};
 }
 
 Json task_encoding(std::string_view name, std::string_view position_encoding, std::int64_t seeds) {
@@ -46,12 +50,12 @@ Json all_task_names() {
 }
 
 Json quick_defaults() {
-  Json json = {{"tasks", Json::Array{"copy", "sorting", "indexing", "recall"}},
+  Json json = {{"tasks", Json::Array{"copy", "recall"}},
                {"rows", 32},
                {"train_length", 8},
-               {"test_lengths", Json::Array{4, 8, 12, 16}},
+               {"test_lengths", Json::Array{4, 8, 10, 12, 16}},
                {"test_problems", 64},
-               {"training", training_defaults(150, 2e-3)},
+               {"training", training_defaults(300, 3e-3)},
                {"model", task_decoder(2, 64, 4, 256)}};
   json["encodings"] = Json::Array{task_encoding("rope", "rope", 1),
                                   task_encoding("none", "none", 1), task_encoding("t5", "t5", 1),
@@ -71,7 +75,7 @@ Json tasks_defaults(bool quick) {
                {"train_length", 20},
                {"test_lengths", Json::Array{10, 20, 25, 30, 35, 40}},
                {"test_problems", 256},
-               {"training", training_defaults(1000, 1e-3)},
+               {"training", training_defaults(1200, 1e-3)},
                {"model", task_decoder(4, 256, 8, 256)}};
   // One table for all: a learned one has rows that training never sees.
   json["encodings"] = Json::Array{
