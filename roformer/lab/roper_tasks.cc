@@ -88,12 +88,15 @@ std::string_view name_of(RoperTask task) noexcept {
   return "prefix";
 }
 
+Alphabet::Alphabet(std::string_view characters) noexcept : characters_(characters) {
+  std::uint8_t id = 0;
+  for (const char c : characters) ids_[static_cast<unsigned char>(c)] = ++id;
+}
+
 std::int64_t Alphabet::id(char character) const {
-  const std::size_t at = characters_.find(character);
-  if (at == std::string_view::npos) {
-    internal::reject("[Alphabet] the task has no character '", character, "'");
-  }
-  return static_cast<std::int64_t>(at) + 1;
+  const std::int64_t id = ids_[static_cast<unsigned char>(character)];
+  if (id == 0) internal::reject("[Alphabet] the task has no character '", character, "'");
+  return id;
 }
 
 std::vector<std::int64_t> Alphabet::ids(std::string_view text) const {

@@ -14,6 +14,7 @@
 /// entropy, about 0.3 nats a character, is near the losses that it reports.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ std::string_view name_of(RoperTask task) noexcept;
 /// Characters of a task, by id; id 0 is for padding.
 class Alphabet {
  public:
-  explicit Alphabet(std::string_view characters) : characters_(characters) {}
+  explicit Alphabet(std::string_view characters) noexcept;
   /// Number of ids.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(characters_.size()) + 1; }
   /// Throws std::invalid_argument for a character that the task has not.
@@ -42,6 +43,8 @@ class Alphabet {
 
  private:
   std::string_view characters_;
+  /// Of each byte; 0 for characters that the task has not.
+  std::array<std::uint8_t, 256> ids_{};
 };
 const Alphabet& alphabet_of(RoperTask task) noexcept;
 

@@ -26,6 +26,9 @@ using internal::Json;
 constexpr std::uint64_t kJudgedSeed = 1'000'003;
 constexpr std::int64_t kTaskJobs = 8;
 
+/// Vocabularies are multiples of 8, as the matrix units like it.
+constexpr std::int64_t round_up(std::int64_t size) { return (size + 7) / 8 * 8; }
+
 /// Seeds of training data differ between tasks.
 std::uint64_t data_seed(std::int64_t seed, std::size_t task) {
   return static_cast<std::uint64_t>(seed) * 64 + task;
@@ -69,13 +72,13 @@ class TasksLab final : public Lab {
  private:
   Config config_of(const Json& encoding) const {
     Config config = model_config({settings_.at("model"), encoding}, Task::kCausalLm, "tasks");
-    config.vocab_size = TaskTokens::kCount;
+    config.vocab_size = round_up(TaskTokens::kCount);
     check_config(config);
     return config;
   }
   static Config roper_config(const Json& entry, RoperTask task, bool rotated) {
     Config config = model_config({entry.at("model")}, Task::kCausalLm, "tasks");
-    config.vocab_size = alphabet_of(task).size();
+    config.vocab_size = round_up(alphabet_of(task).size());
     config.rotary_output = rotated;
     check_config(config);
     return config;
