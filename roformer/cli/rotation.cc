@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // roformer rotation: what a model has learned of its rotation.
-#include <ATen/Functions.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,47 +38,6 @@ for each head.
 Examples:
   roformer rotation run/model -o rotation.svg
   roformer rotation run/model --json | jq .layers[0].ropes[0].frequencies)";
-
-std::vector<double> values_of(const at::Tensor& x) {
-  const at::Tensor flat = x.detach().to(at::kCPU, at::kDouble).contiguous();
-  const double* data = flat.const_data_ptr<double>();
-  return {data, data + flat.numel()};
-}
-
-std::vector<LearnedLayer> layers_of(const ModelImpl& model) {
-  std::vector<LearnedLayer> layers;
-  for (const auto& [learned, base] : model.roformer().learned_frequencies()) {
-    LearnedLayer layer{.axes = base.size(1), .base = values_of(base)};
-    if (learned.dim() == 3) {
-      for (const at::Tensor& head : learned.unbind(0)) layer.learned.push_back(values_of(head));
-    } else {
-      layer.learned.push_back(values_of(learned));
-    }
-    layers.push_back(std::move(layer));
-  }
-  return layers;
-}
-
-/// Mean and maximum over pairs and heads, and where the maximum is.
-struct LayerChange {
-  double mean = 0.0;
-  double max = 0.0;
-  std::size_t pair = 0;
-  std::size_t head = 0;
-};
-
-LayerChange change_of(const LearnedLayer& layer) {
-  LayerChange change;
-  const std::size_t pairs = layer.base.size() / static_cast<std::size_t>(layer.axes);
-  for (std::size_t h = 0; h < layer.learned.size(); ++h) {
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const double one = relative_change(layer, h, i);
-      change.mean += one / static_cast<double>(pairs * layer.learned.size());
-      if (one > change.max) change = {change.mean, one, i, h};
-    }
-  }
-  return change;
-}
 
 std::string to_text(const std::vector<LearnedLayer>& layers) {
   explain::TextTable table({"layer", "mean change", "largest", "at pair", "at head"});
@@ -119,7 +75,7 @@ std::string to_json(const Config& config, const std::vector<LearnedLayer>& layer
 void rotation(const RotationOptions& options) {
   const Model model = load_complete_model(options.checkpoint);
   const Config& config = model->config();
-  const std::vector<LearnedLayer> layers = layers_of(*model);
+  const std::vector<LearnedLayer> layers = learned_layers(model->roformer());
   if (layers.empty()) {
     throw IoError(options.checkpoint, IoError::kNoOffset,
                   "the model has learned nothing of its rotation: rope_learn is none");

@@ -21,19 +21,6 @@ constexpr double kBottom = 50.0;
 constexpr int kTicks = 4;
 constexpr std::size_t kMaxLegend = 16;
 
-double norm_of(const std::vector<double>& matrix, std::size_t pair, std::int64_t axes) {
-  double sum = 0.0;
-  for (std::size_t a = 0; a < static_cast<std::size_t>(axes); ++a) {
-    const double value = matrix[pair * static_cast<std::size_t>(axes) + a];
-    sum += value * value;
-  }
-  return std::sqrt(sum);
-}
-
-std::size_t pairs_of(const LearnedLayer& layer) {
-  return layer.base.size() / static_cast<std::size_t>(layer.axes);
-}
-
 /// From blue, the first layer, to red, the last one.
 std::string color_of(std::size_t layer, std::size_t layers) {
   const double share =
@@ -58,8 +45,8 @@ struct Frame {
 Frame frame_of(const std::vector<LearnedLayer>& layers) {
   Frame frame;
   for (const LearnedLayer& layer : layers) {
-    frame.pairs = std::max(frame.pairs, pairs_of(layer));
-    for (std::size_t i = 0; i < pairs_of(layer); ++i) {
+    frame.pairs = std::max(frame.pairs, layer.pairs());
+    for (std::size_t i = 0; i < layer.pairs(); ++i) {
       const double percent = 100.0 * mean_ratio(layer, i);
       frame.low = std::min(frame.low, percent);
       frame.high = std::max(frame.high, percent);
@@ -109,28 +96,6 @@ std::string axes_of(const Frame& frame) {
 
 }  // namespace
 
-double relative_change(const LearnedLayer& layer, std::size_t head, std::size_t pair) {
-  const double first = norm_of(layer.base, pair, layer.axes);
-  if (first == 0.0) return 0.0;
-  double sum = 0.0;
-  for (std::size_t a = 0; a < static_cast<std::size_t>(layer.axes); ++a) {
-    const std::size_t entry = pair * static_cast<std::size_t>(layer.axes) + a;
-    const double moved = layer.learned[head][entry] - layer.base[entry];
-    sum += moved * moved;
-  }
-  return std::sqrt(sum) / first;
-}
-
-double mean_ratio(const LearnedLayer& layer, std::size_t pair) {
-  const double first = norm_of(layer.base, pair, layer.axes);
-  if (first == 0.0) return 0.0;
-  double sum = 0.0;
-  for (const std::vector<double>& head : layer.learned) {
-    sum += norm_of(head, pair, layer.axes) / first - 1.0;
-  }
-  return sum / static_cast<double>(layer.learned.size());
-}
-
 std::string draw_rotation(const std::vector<LearnedLayer>& layers, std::string_view title) {
   const Frame frame = frame_of(layers);
   std::string svg = fmt::format(
@@ -143,7 +108,7 @@ std::string draw_rotation(const std::vector<LearnedLayer>& layers, std::string_v
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const std::string color = color_of(l, layers.size());
     std::string points;
-    for (std::size_t i = 0; i < pairs_of(layers[l]); ++i) {
+    for (std::size_t i = 0; i < layers[l].pairs(); ++i) {
       points += fmt::format("{:.1f},{:.1f} ", frame.x(static_cast<double>(i)),
                             frame.y(100.0 * mean_ratio(layers[l], i)));
     }

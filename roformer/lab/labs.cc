@@ -24,6 +24,18 @@ const std::vector<LabInfo>& labs() {
        .about = "One model with its context stretched by every recipe, before and after tuning",
        .make = make_extend_lab,
        .report = report_extend},
+      {.name = "tasks",
+       .about = "Generated problems, trained short and judged long; RoPER's three tasks",
+       .make = make_tasks_lab,
+       .report = report_tasks},
+      {.name = "roformer",
+       .about = "The RoFormer paper in small: masked LM, linear attention, fine-tuning on GLUE",
+       .make = make_roformer_lab,
+       .report = report_roformer},
+      {.name = "learned",
+       .about = "Learned frequencies against fixed ones: quality, and how far they move",
+       .make = make_learned_lab,
+       .report = report_learned},
   };
   return kLabs;
 }

@@ -19,4 +19,13 @@ void report_base(const Results& results, Report& report);
 std::unique_ptr<Lab> make_extend_lab(const LabOptions& options);
 void report_extend(const Results& results, Report& report);
 
+std::unique_ptr<Lab> make_tasks_lab(const LabOptions& options);
+void report_tasks(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_roformer_lab(const LabOptions& options);
+void report_roformer(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_learned_lab(const LabOptions& options);
+void report_learned(const Results& results, Report& report);
+
 }  // namespace rotary::roformer::lab

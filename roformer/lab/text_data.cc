@@ -44,25 +44,6 @@ struct TokenList {
   std::size_t size_of(std::size_t document) const { return ends[document] - begin_of(document); }
 };
 
-/// A file of the data folder, or of the bundled texts.
-fs::path find_file(const std::string& name, const LabOptions& options) {
-  const fs::path path = options.data / name;
-  if (fs::is_regular_file(path)) return path;
-  for (const char* bundled : {ROFORMER_LAB_DATA, ROFORMER_LAB_SOURCE_DATA}) {
-    if (options.data.empty() && fs::is_regular_file(fs::path(bundled) / name)) {
-      return fs::path(bundled) / name;
-    }
-  }
-  const fs::path packed = path.string() + ".xz";
-  std::string what = "no such file";
-  if (fs::is_regular_file(packed)) {
-    what += "; unpack it: xz -dk " + packed.string();
-  } else if (options.data.empty()) {
-    what += ": name its folder with --data";
-  }
-  throw IoError(path.string(), IoError::kNoOffset, what);
-}
-
 Vocabulary build_pieces(const fs::path& text, std::int64_t size) {
   VocabularyBuilder builder({.size = static_cast<std::int32_t>(size)});
   Counts counts;
@@ -166,6 +147,24 @@ at::Tensor stratified(std::int64_t rows, std::int64_t length, std::int64_t per_r
 
 }  // namespace
 
+fs::path find_lab_file(const std::string& name, const LabOptions& options) {
+  const fs::path path = options.data / name;
+  if (fs::is_regular_file(path)) return path;
+  for (const char* bundled : {ROFORMER_LAB_DATA, ROFORMER_LAB_SOURCE_DATA}) {
+    if (options.data.empty() && fs::is_regular_file(fs::path(bundled) / name)) {
+      return fs::path(bundled) / name;
+    }
+  }
+  const fs::path packed = path.string() + ".xz";
+  std::string what = "no such file";
+  if (fs::is_regular_file(packed)) {
+    what += "; unpack it: xz -dk " + packed.string();
+  } else if (options.data.empty()) {
+    what += ": name its folder with --data";
+  }
+  throw IoError(path.string(), IoError::kNoOffset, what);
+}
+
 Json default_corpus(bool quick) {
   if (quick) {
     return {{"train", "shakespeare.txt"}, {"held_out", "held_out.txt"}, {"held_out_texts", 8},
@@ -177,7 +176,7 @@ Json default_corpus(bool quick) {
 
 TextData load_text(const Json& corpus, const LabOptions& options, std::int64_t text_length) {
   const Settings settings(corpus);
-  const fs::path path = find_file(settings.text("train"), options);
+  const fs::path path = find_lab_file(settings.text("train"), options);
   const auto tokenizer = make_tokenizer_for(settings, path);
   const auto max_tokens = static_cast<std::size_t>(settings.integer("max_tokens", 1));
   const auto length = static_cast<std::size_t>(text_length + 1);
@@ -185,7 +184,7 @@ TextData load_text(const Json& corpus, const LabOptions& options, std::int64_t t
   TokenList tokens = read_tokens(path, tokenizer, max_tokens);
   std::vector<std::int16_t> held_out;
   if (const std::string name = settings.text("held_out"); !name.empty()) {
-    held_out = read_tokens(find_file(name, options), tokenizer, length * count).ids;
+    held_out = read_tokens(find_lab_file(name, options), tokenizer, length * count).ids;
     held_out.resize(std::min(count, held_out.size() / length) * length);
   } else {
     held_out = take_longest(tokens, length, count);
@@ -207,6 +206,7 @@ TextData load_text(const Json& corpus, const LabOptions& options, std::int64_t t
                       .view({-1, static_cast<std::int64_t>(length)})
                       .to(options.device);
   data.vocab_size = (static_cast<std::int64_t>(tokenizer->vocabulary().size()) + 7) / 8 * 8;
+  data.tokenizer = tokenizer;
   data.mask_id = tokenizer->vocabulary().special().mask;
   return data;
 }

@@ -19,10 +19,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
 
 #include "json/json.h"
 #include "roformer/lab/lab.h"
 #include "roformer/lab/training.h"
+#include "roformer/text/tokenizer.h"
 
 namespace rotary::roformer::lab {
 
@@ -34,10 +38,13 @@ struct TextData {
   /// Of the tokenizer, rounded up to a multiple of 8.
   std::int64_t vocab_size = 0;
   std::int64_t mask_id = 0;
+  std::shared_ptr<const Tokenizer> tokenizer{};
   /// Of the held-out texts: for bits per byte.
   double bytes_per_token = 1.0;
 };
 
+/// A file of --data or, without that, of the bundled texts. Throws IoError for one that is not there.
+std::filesystem::path find_lab_file(const std::string& name, const LabOptions& options);
 /// The bundled Shakespeare, as bytes, or the Wikipedia text of --data.
 internal::Json default_corpus(bool quick);
 /// `text_length`: of the held-out texts. Throws IoError

@@ -1,0 +1,192 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The lab `tasks`: generated problems, trained short and judged long, for each encoding; and
+// RoPER's three tasks. A unit is an encoding, with a model for each task, or a task of RoPER with
+// one encoding.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "roformer/lab/generated_batches.h"
+#include "roformer/lab/labs.h"
+#include "roformer/lab/settings.h"
+#include "roformer/lab/task_scores.h"
+#include "roformer/lab/tasks_settings.h"
+#include "roformer/lab/training.h"
+#include "support/message.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+using internal::Json;
+
+/// Of the problems that are judged: none of a training seed.
+constexpr std::uint64_t kJudgedSeed = 1'000'003;
+constexpr std::int64_t kTaskJobs = 8;
+
+/// Vocabularies are multiples of 8, as the matrix units like it.
+constexpr std::int64_t round_up(std::int64_t size) { return (size + 7) / 8 * 8; }
+
+/// Seeds of training data differ between tasks.
+std::uint64_t data_seed(std::int64_t seed, std::size_t task) {
+  return static_cast<std::uint64_t>(seed) * 64 + task;
+}
+
+TaskKind task_of(const Json& name) {
+  for (const TaskKind task : task_kinds()) {
+    if (name.is_string() && name.as_string() == name_of(task)) return task;
+  }
+  internal::reject("[lab] tasks must be a list of generated tasks, got ", name.excerpt());
+}
+
+RoperTask roper_task_of(std::string_view name) {
+  for (const RoperTask task : {RoperTask::kAddition, RoperTask::kIndex, RoperTask::kPrefix}) {
+    if (name == name_of(task)) return task;
+  }
+  internal::reject("[lab] roper must be addition, index or prefix, got ", name);
+}
+
+class TasksLab final : public Lab {
+ public:
+  explicit TasksLab(const LabOptions& options)
+      : options_(options),
+        settings_(merge_settings(tasks_defaults(options.quick), options.config)) {
+    for (const Json& name : settings_.at("tasks").elements()) tasks_.push_back(task_of(name));
+    test_lengths_ = settings_.integers("test_lengths");
+    train_length_ = settings_.integer("train_length", 1);
+    for (const Json& entry : settings_.list("encodings")) config_of(entry);
+    for (const Json& entry : settings_.list("roper")) {
+      for (const bool rotated : {false, true}) {
+        roper_config(entry, roper_task_of(entry.at("name").as_string()), rotated);
+      }
+    }
+  }
+
+  const Json& settings() const override { return settings_.json(); }
+  std::vector<Unit> units() const override;
+  std::vector<Row> run(const UnitRun& run) override;
+  std::int64_t jobs() const override { return kTaskJobs; }
+
+ private:
+  Config config_of(const Json& encoding) const {
+    Config config = model_config({settings_.at("model"), encoding}, Task::kCausalLm, "tasks");
+    config.vocab_size = round_up(TaskTokens::kCount);
+    check_config(config);
+    return config;
+  }
+  static Config roper_config(const Json& entry, RoperTask task, bool rotated) {
+    Config config = model_config({entry.at("model")}, Task::kCausalLm, "tasks");
+    config.vocab_size = round_up(alphabet_of(task).size());
+    config.rotary_output = rotated;
+    check_config(config);
+    return config;
+  }
+
+  std::vector<Row> run_encoding(const UnitRun& run) const;
+  void run_task(std::size_t index, const Config& config, const UnitRun& run,
+                std::vector<Row>& rows) const;
+  std::vector<Row> run_roper(const UnitRun& run) const;
+
+  LabOptions options_;
+  Settings settings_;
+  std::vector<TaskKind> tasks_;
+  std::vector<std::int64_t> test_lengths_;
+  std::int64_t train_length_ = 0;
+};
+
+std::vector<Unit> TasksLab::units() const {
+  std::vector<Unit> units;
+  // The longest first, so that none is left alone at the end.
+  for (const Json& entry : settings_.list("roper")) {
+    const std::string task = entry.at("name").as_string();
+    for (const char* encoding : {"rope", "roper"}) {
+      for (Unit unit : units_of({entry}, options_.seeds)) {
+        unit.variant = roper_variant(task, encoding);
+        unit.cost = entry.at("training").at("steps").as_double();
+        units.push_back(std::move(unit));
+      }
+    }
+  }
+  for (Unit unit : units_of(settings_.list("encodings"), options_.seeds)) {
+    unit.cost =
+        settings_.at("training").at("steps").as_double() * static_cast<double>(tasks_.size());
+    units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+std::vector<Row> TasksLab::run(const UnitRun& run) {
+  return run.unit.variant.find('/') == std::string::npos ? run_encoding(run) : run_roper(run);
+}
+
+std::vector<Row> TasksLab::run_encoding(const UnitRun& run) const {
+  const Config config = config_of(entry_of(settings_.list("encodings"), run.unit.variant));
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) run_task(i, config, run, rows);
+  return rows;
+}
+
+void TasksLab::run_task(std::size_t index, const Config& config, const UnitRun& run,
+                        std::vector<Row>& rows) const {
+  const TaskKind task = tasks_[index];
+  const std::string metric = exact_metric(name_of(task));
+  const auto seed = static_cast<std::uint64_t>(run.unit.seed);
+  const Model model = make_seeded_model(config, seed, run.device);
+  GeneratedBatches batches(
+      [&](std::int64_t count, Random& random) {
+        return task_batch(task, {.rows = count, .max_length = train_length_}, random);
+      },
+      {.rows = settings_.integer("rows", 1),
+       .seed = data_seed(run.unit.seed, static_cast<std::size_t>(task))},
+      run.device);
+  TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
+  plan.name = name_of(task);
+  const double part = 1.0 / static_cast<double>(tasks_.size());
+  plan.progress = {part * static_cast<double>(index), part * static_cast<double>(index + 1)};
+  const Trained trained = train_model(*model, plan, std::ref(batches), run);
+  rows.push_back(run.row("loss_" + std::string(name_of(task)), trained.curve.back().second));
+  for (const std::int64_t length : test_lengths_) {
+    rows.push_back(run.row(
+        metric,
+        exact_match(*model, task, length, settings_.integer("test_problems", 1), kJudgedSeed),
+        {{"length", static_cast<double>(length)}}));
+  }
+}
+
+std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
+  const std::size_t slash = run.unit.variant.find('/');
+  const std::string name = run.unit.variant.substr(0, slash);
+  const Json entry = entry_of(settings_.list("roper"), name);
+  const Settings own(entry);
+  const RoperTask task = roper_task_of(name);
+  const Config config = roper_config(entry, task, run.unit.variant.substr(slash + 1) == "roper");
+  const Model model =
+      make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
+  const std::int64_t length = own.integer("length", 2);
+  GeneratedBatches batches(
+      [&](std::int64_t count, Random& random) { return roper_batch(task, count, length, random); },
+      {.rows = own.integer("rows", 1), .seed = data_seed(run.unit.seed, 0)}, run.device);
+  TrainPlan plan = plan_of(Settings(entry.at("training")), run.device);
+  const Trained trained = train_model(*model, plan, std::ref(batches), run);
+  std::vector<Row> rows;
+  add_curve(trained, run, rows);
+  rows.push_back(run.row("parameters", static_cast<double>(num_parameters(*model))));
+  Random random(kJudgedSeed, 0);
+  rows.push_back(run.row("loss", batch_loss(*model, roper_batch(task, 64, length, random))));
+  if (task != RoperTask::kPrefix) {
+    const std::int64_t solved =
+        count_solved(*model, task, settings_.integer("roper_problems", 1), kJudgedSeed);
+    rows.push_back(run.row("solved", static_cast<double>(solved)));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::unique_ptr<Lab> make_tasks_lab(const LabOptions& options) {
+  return std::make_unique<TasksLab>(options);
+}
+
+}  // namespace rotary::roformer::lab

@@ -1,0 +1,288 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The labs tasks, learned and roformer at a tiny setting: their rows, the same twice, and what
+// their parts promise.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/io_testing.h"
+#include "roformer/lab/figure3.h"
+#include "roformer/lab/generated_batches.h"
+#include "roformer/lab/report.h"
+#include "roformer/lab/runner.h"
+#include "roformer/lab/task_scores.h"
+#include "roformer/lab/tune_small.h"
+#include "roformer/model_testing.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kTinyTraining =
+    R"({"steps": 3, "learning_rate": 1e-3, "warmup_steps": 1, "weight_decay": 0.01, "beta2": 0.98})";
+constexpr const char* kTinyModel =
+    R"({"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 32})";
+
+struct LabRun {
+  std::vector<Row> rows;
+  std::string json;
+  std::string report;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Runs the quick setting with a config file of these changes.
+LabRun run_tiny(std::string_view name, const std::string& changes) {
+  const TemporaryFolder folder;
+  LabOptions options;
+  options.folder = folder.path() / "out";
+  options.quick = true;
+  options.config = folder.path() / "config.json";
+  std::ofstream(options.config) << changes;
+  const auto lab = find_lab(name).make(options);
+  EXPECT_TRUE(run_lab(name, *lab, options, {}));
+  LabRun run{.rows = read_results(options.folder / "results.json").rows,
+             .json = text_of(options.folder / "results.json"),
+             .report = {}};
+  run.report = text_of(write_report(options.folder));
+  return run;
+}
+
+std::set<std::string> names_of(const LabRun& run, std::string Row::*member) {
+  std::set<std::string> names;
+  for (const Row& row : run.rows) names.insert(row.*member);
+  return names;
+}
+
+void expect_numbers(const LabRun& run) {
+  for (const Row& row : run.rows) {
+    EXPECT_NE(row.metric, kFailed) << row.variant << ": " << row.note;
+    EXPECT_TRUE(row.has_value()) << row.variant << " " << row.metric;
+  }
+}
+
+// ---- tasks --------------------------------------------------------------------------------------
+
+std::string tiny_tasks() {
+  return std::string(R"({"tasks": ["copy", "recall"], "rows": 4, "test_problems": 8,
+    "test_lengths": [4, 12], "roper_problems": 4, "training": )") +
+         kTinyTraining + R"(, "model": )" + kTinyModel +
+         R"(, "roper": [{"name": "index", "rows": 2, "length": 40, "training": )" + kTinyTraining +
+         R"(, "model": )" + kTinyModel + R"(}, {"name": "prefix", "seeds": 1, "rows": 2,
+    "length": 60, "training": )" +
+         kTinyTraining + R"(, "model": )" + kTinyModel + "}]}";
+}
+
+TEST(TasksLab, HasTheRowsOfItsSettings) {
+  const LabRun run = run_tiny("tasks", tiny_tasks());
+  expect_numbers(run);
+  EXPECT_THAT(names_of(run, &Row::variant),
+              UnorderedElementsAre("rope", "none", "t5", "alibi", "roper", "index/rope",
+                                   "index/roper", "prefix/rope", "prefix/roper"));
+  EXPECT_THAT(names_of(run, &Row::metric),
+              UnorderedElementsAre("exact_copy", "exact_recall", "loss_copy", "loss_recall",
+                                   "training_loss", "parameters", "loss", "solved"));
+  for (const Row& row : run.rows) {
+    if (!row.metric.starts_with("exact_")) continue;
+    EXPECT_TRUE(row.at.at("length") == 4 || row.at.at("length") == 12);
+    EXPECT_GE(row.value, 0.0);
+    EXPECT_LE(row.value, 1.0);
+  }
+  EXPECT_THAT(run.report, HasSubstr("rank correlation"));
+  EXPECT_THAT(run.report, HasSubstr("62.00"));
+}
+
+TEST(TasksLab, GivesTheSameRowsTwice) {
+  EXPECT_EQ(run_tiny("tasks", tiny_tasks()).json, run_tiny("tasks", tiny_tasks()).json);
+}
+
+TEST(TasksLab, AcceptsItsFullSettings) {
+  const TemporaryFolder folder;
+  LabOptions options;
+  options.folder = folder.path();
+  const auto lab = find_lab("tasks").make(options);
+  // Three tasks of RoPER with two encodings, nine encodings; three seeds of those that papers rank.
+  EXPECT_EQ(lab->units().size(), 2u + 4u + 2u + 4u * 3u + 5u);
+}
+
+TEST(TasksLab, RejectsOtherTasks) {
+  EXPECT_THROW(run_tiny("tasks", R"({"tasks": ["juggling"]})"), std::invalid_argument);
+}
+
+TEST(GeneratedBatches, DependOnTheStepAlone) {
+  const auto make = [] {
+    return GeneratedBatches(
+        [](std::int64_t rows, Random& random) {
+          return task_batch(TaskKind::kCopy, {.rows = rows, .max_length = 5}, random);
+        },
+        {.rows = 3, .seed = 9, .chunk_steps = 4}, at::kCPU);
+  };
+  GeneratedBatches in_order = make();
+  std::vector<TrainingBatch> batches;
+  for (std::int64_t step = 1; step <= 10; ++step) batches.push_back(in_order(step));
+  GeneratedBatches resumed = make();
+  for (const std::int64_t step : {9, 2, 10, 5}) {
+    const TrainingBatch again = resumed(step);
+    const TrainingBatch& before = batches[static_cast<std::size_t>(step - 1)];
+    EXPECT_TRUE(again.inputs.ids.equal(before.inputs.ids));
+    EXPECT_TRUE(again.inputs.labels->equal(*before.inputs.labels));
+    EXPECT_EQ(again.num_labels, again.inputs.labels->ne(kIgnored).sum().item<std::int64_t>());
+  }
+}
+
+/// Greedy continuation by whole forward passes, without a cache.
+std::string continue_without_cache(ModelImpl& model, const Alphabet& alphabet, std::string text,
+                                   std::size_t length) {
+  const std::size_t begin = text.size();
+  while (text.size() < length) {
+    const at::Tensor ids = at::tensor(alphabet.ids(text)).unsqueeze(0);
+    const at::Tensor logits = model.forward({.ids = ids}).logits[0][-1];
+    text += alphabet.character(logits.argmax().item<std::int64_t>());
+  }
+  text.erase(0, begin);
+  return text.substr(0, text.find('#'));
+}
+
+TEST(TaskScores, GreedyContinuationIsThatOfWholePasses) {
+  const Alphabet& alphabet = alphabet_of(RoperTask::kIndex);
+  for (const bool rotated : {false, true}) {
+    Config config = small(Task::kCausalLm, alphabet.size());
+    config.rotary_output = rotated;
+    const Model model = make(config);
+    const std::vector<std::string> prompts = {"?s='abc'; s[1:]==", "?s='x"};
+    const std::vector<std::string> texts = continue_greedily(*model, alphabet, prompts, 24);
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      EXPECT_EQ(texts[i], continue_without_cache(*model, alphabet, prompts[i], 24));
+    }
+  }
+}
+
+TEST(TaskScores, AModelThatKnowsNothingSolvesNothing) {
+  Config config = small(Task::kCausalLm, TaskTokens::kCount);
+  config.max_position_embeddings = 128;
+  EXPECT_EQ(exact_match(*make(config), TaskKind::kReverse, 20, 16, 1), 0.0);
+  const Model model = make(small(Task::kCausalLm, alphabet_of(RoperTask::kAddition).size()));
+  EXPECT_EQ(count_solved(*model, RoperTask::kAddition, 4, 1), 0);
+}
+
+// ---- learned ------------------------------------------------------------------------------------
+
+std::string tiny_text(const char* more) {
+  return std::string(R"({"rows": 2, "training": )") + kTinyTraining + R"(, "model": )" +
+         kTinyModel + more + "}";
+}
+
+TEST(LearnedLab, TellsHowFarFrequenciesMove) {
+  const LabRun run = run_tiny("learned", tiny_text(R"(, "test_lengths": [64, 128])"));
+  expect_numbers(run);
+  EXPECT_THAT(names_of(run, &Row::variant),
+              UnorderedElementsAre("fixed", "gain", "frequencies", "per_head", "receptive_field"));
+  std::set<std::string> moved;
+  for (const Row& row : run.rows) {
+    if (row.metric != "mean_change") continue;
+    moved.insert(row.variant);
+    EXPECT_GT(row.value, 0.0) << row.variant;
+    EXPECT_LT(row.value, 10.0) << row.variant;
+  }
+  EXPECT_EQ(moved.size(), 4u) << "all but the fixed one";
+  EXPECT_THAT(run.report, HasSubstr("Change of the frequencies"));
+}
+
+// ---- roformer -----------------------------------------------------------------------------------
+
+std::string tiny_roformer() {
+  return tiny_text((std::string(R"(, "linear_rows": 2, "linear_length": 32, "length": 32,
+    "glue": {"max_examples": 16, "epochs": 1, "rows": 8}, "linear_training": )") +
+                    kTinyTraining + R"(, "linear_model": )" + kTinyModel)
+                       .c_str());
+}
+
+TEST(RoformerLab, TrainsMaskedLinearAndTunedModels) {
+  const LabRun run = run_tiny("roformer", tiny_roformer());
+  expect_numbers(run);
+  std::set<std::string> tuned;
+  std::set<std::string> linear;
+  for (const Row& row : run.rows) {
+    if (row.metric == "order_accuracy") tuned.insert(row.variant);
+    if (row.metric == "held_out_loss") linear.insert(row.variant);
+  }
+  EXPECT_THAT(tuned, UnorderedElementsAre("learned", "rope"));
+  EXPECT_THAT(linear, UnorderedElementsAre("performer", "performer+rope", "performer+rope before",
+                                           "elu", "elu+rope", "softmax+rope"));
+  EXPECT_THAT(run.report, HasSubstr("88.9"));
+  EXPECT_EQ(run.json, run_tiny("roformer", tiny_roformer()).json);
+}
+
+TEST(OrderTask, DiffersInTheOrderOfWordsAlone) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "text.txt") << "one two three four\nfive six seven eight nine\n"
+                                               "too short\nten eleven twelve thirteen\n";
+  const SmallTask task = order_task(folder.path() / "text.txt", 2, 1, 3);
+  EXPECT_EQ(task.train.examples.size(), 2u);
+  EXPECT_EQ(task.valid.examples.size(), 1u);
+  std::set<std::string> firsts;
+  for (const ExampleSet* set : {&task.train, &task.valid}) {
+    for (const Example& example : set->examples) {
+      const bool in_order = example.first.starts_with("one") || example.first.starts_with("five") ||
+                            example.first.starts_with("ten");
+      EXPECT_EQ(example.label, in_order ? 1 : 0) << example.first;
+      firsts.insert(example.first);
+    }
+  }
+  EXPECT_EQ(firsts.size(), 3u);
+  EXPECT_THROW(order_task(folder.path() / "text.txt", 2, 3, 3), IoError);
+}
+
+/// Without positions an encoder's [CLS] does not see the order of words: the task cannot be solved.
+TEST(OrderTask, NeedsPositions) {
+  const at::Tensor ids = at::tensor({3, 10, 11, 12, 13}).unsqueeze(0);
+  const at::Tensor reversed = at::tensor({3, 13, 12, 11, 10}).unsqueeze(0);
+  for (const char* encoding : {"none", "rope", "learned", "t5", "alibi"}) {
+    Config config = small(Task::kEncoder);
+    config.position_encoding = encoding;
+    const Model model = make(config);
+    const at::NoGradGuard no_grad;
+    const double difference = apart(model->forward({.ids = ids}).hidden[0][0],
+                                    model->forward({.ids = reversed}).hidden[0][0]);
+    if (config.position_encoding == "none") {
+      EXPECT_LT(difference, 1e-5);
+    } else {
+      EXPECT_GT(difference, 1e-3) << encoding;
+    }
+  }
+}
+
+// ---- Published curves ---------------------------------------------------------------------------
+
+TEST(Figure3, CurvesFallAndRopeIsAhead) {
+  for (const auto curves : {published_masked_curves(), published_performer_curves()}) {
+    ASSERT_EQ(curves.size(), 2u);
+    for (const PublishedCurve& curve : curves) {
+      for (std::size_t i = 1; i < curve.points.size(); ++i) {
+        EXPECT_LT(curve.points[i - 1].step, curve.points[i].step) << curve.name;
+        EXPECT_GT(curve.points[i - 1].loss, curve.points[i].loss) << curve.name;
+      }
+    }
+    EXPECT_EQ(curves[0].points.back().step, curves[1].points.back().step);
+    EXPECT_LT(curves[0].points.back().loss, curves[1].points.back().loss);
+  }
+}
+
+}  // namespace
+}  // namespace rotary::roformer::lab
