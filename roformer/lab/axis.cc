@@ -44,6 +44,8 @@ std::vector<double> log_ticks(double low, double high) {
     for (double tick = low; tick <= high; tick *= 2.0) ticks.push_back(tick);
     return ticks;
   }
+  // Within less than a decade, ticks of a linear axis.
+  if (high / low < 8.0) return linear_ticks(low, high);
   const bool fine = high / low < 200.0;
   for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10.0) {
     for (const double factor : {1.0, 2.0, 5.0}) {
@@ -65,16 +67,11 @@ double Axis::share(double value) const {
 Axis make_axis(double low, double high, Scale scale) {
   Axis axis{.low = low, .high = high, .scale = scale};
   if (scale == Scale::kLog) {
-    const bool powers = is_power_of_two(low) && is_power_of_two(high);
-    if (!(high > low)) {
-      axis.low /= 2.0;
-      axis.high *= 2.0;
-    } else if (!powers) {
-      const double margin = std::pow(high / low, 0.05);
-      axis.low /= margin;
-      axis.high *= margin;
-    }
-    axis.ticks = log_ticks(axis.low, axis.high);
+    const double margin = high > low ? std::pow(high / low, 0.04) : 2.0;
+    axis.low /= margin;
+    axis.high *= margin;
+    const bool powers = is_power_of_two(low) && is_power_of_two(high) && high > low;
+    axis.ticks = powers ? log_ticks(low, high) : log_ticks(axis.low, axis.high);
     return axis;
   }
   const double margin = high > low ? 0.05 * (high - low) : std::max(1.0, std::abs(low)) * 0.05;

@@ -76,6 +76,8 @@ class ExtendLab final : public Lab {
     return all;
   }
 
+  std::int64_t jobs() const override { return 2; }
+
   std::vector<Row> run(const UnitRun& run) override {
     for (const Json& recipe : recipes_) {
       for (const std::int64_t factor : factors_) {

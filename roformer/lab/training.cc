@@ -216,6 +216,8 @@ TrainPlan plan_of(const Settings& settings, at::Device device) {
   options.adamw.weight_decay = settings.number("weight_decay");
   options.adamw.beta2 = settings.number("beta2");
   options.compute_type = compute_type_of(device);
+  // Deterministic kernels on a GPU are a setting of the process: threads would see each other's.
+  options.deterministic = device.is_cpu();
   return plan;
 }
 

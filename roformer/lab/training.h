@@ -7,7 +7,7 @@
 ///   Trained trained = train_model(*model, plan_of(settings, run.device), make_batch, run);
 ///
 /// The batch of a step depends on the step alone, and models have no dropout (its generator would
-/// be shared by the threads of a lab): a run that is continued gives the same bits.
+/// be shared by the threads of a lab): on a CPU, a run that is continued gives the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
