@@ -254,8 +254,8 @@ TEST(OrderTask, DiffersInTheOrderOfWordsAlone) {
 
 /// Without positions an encoder's [CLS] does not see the order of words: the task cannot be solved.
 TEST(OrderTask, NeedsPositions) {
-  const at::Tensor ids = at::tensor({3, 10, 11, 12, 13}).unsqueeze(0);
-  const at::Tensor reversed = at::tensor({3, 13, 12, 11, 10}).unsqueeze(0);
+  const at::Tensor ids = at::tensor({3, 10, 11, 12, 13}, at::kLong).unsqueeze(0);
+  const at::Tensor reversed = at::tensor({3, 13, 12, 11, 10}, at::kLong).unsqueeze(0);
   for (const char* encoding : {"none", "rope", "learned", "t5", "alibi"}) {
     Config config = small(Task::kEncoder);
     config.position_encoding = encoding;
