@@ -44,8 +44,8 @@ Json learned_defaults(bool quick) {
   return json;
 }
 
-/// Mean over heads and pairs of |f - f0| * length, in turns: by how much the rotation over a row has
-/// changed. Texts have one axis.
+/// Mean over heads and pairs of |f - f0| * length, in turns: by how much the rotation over a row
+/// has changed. Texts have one axis.
 double turns_of(const LearnedLayer& layer, std::int64_t length) {
   double sum = 0.0;
   for (const std::vector<double>& head : layer.learned) {

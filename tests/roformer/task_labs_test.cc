@@ -31,7 +31,7 @@ using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
 constexpr const char* kTinyTraining =
-    R"({"steps": 3, "learning_rate": 1e-3, "warmup_steps": 1, "weight_decay": 0.01, "beta2": 0.98})";
+    R"({"steps": 3, "learning_rate": 1e-3, "warmup_steps": 1, "weight_decay": 0.0, "beta2": 0.98})";
 constexpr const char* kTinyModel =
     R"({"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 32})";
