@@ -53,7 +53,8 @@ class Training {
     state_ =
         read_checkpoint(found, model_, step_.parameters(),
                         {optimizer.first_moment(), optimizer.second_moment(), optimizer.steps()});
-    for (const Json& point : internal::read_json_file(found / kCurveFile).elements()) {
+    const Json curve = internal::read_json_file(found / kCurveFile);
+    for (const Json& point : curve.elements()) {
       curve_.emplace_back(point.elements().at(0).as_int64(), point.elements().at(1).as_double());
     }
   }

@@ -46,7 +46,7 @@ class SmallLab : public LabTest {
     return keys;
   }
 
-  /// A second run, and one that is interrupted after every few calls, give the same file.
+  /// A second run, and one that is interrupted again and again, give the same file.
   void expect_repeatable(const std::string& name, const std::string& config,
                          const std::vector<std::string>& variants) {
     const LabInfo& info = find_lab(name);
@@ -61,7 +61,7 @@ class SmallLab : public LabTest {
       ASSERT_LT(runs, 100) << "never ends";
       const std::unique_ptr<Lab> lab = info.make(parts);
       std::atomic<int> calls = 0;
-      done = run_lab(name, *lab, parts, {.stop = [&] { return ++calls > 6; }});
+      done = run_lab(name, *lab, parts, {.stop = [&] { return ++calls > 2 + 3 * runs; }});
     }
     EXPECT_GT(runs, 1);
     resumed = read_results(parts.folder / "results.json");
@@ -149,17 +149,18 @@ TEST_F(SmallLab, ExtendIsRepeatable) {
 
 TEST_F(SmallLab, RefusesWrongSettings) {
   const LabInfo& length = find_lab("length");
-  EXPECT_THAT(thrown([&] {
-                length.make(options(R"({"decoders": [{"name": "x", "position_encoding": "y"}]})"));
-              }),
+  const std::string texts = R"("corpus": {"train": "train.txt", "held_out": "held_out.txt"})";
+  const auto message = [&](const std::string& config) {
+    return thrown([&] { length.make(options("{" + config + "}")); });
+  };
+  EXPECT_THAT(message(texts + R"(, "lengths": [64],
+                                 "decoders": [{"name": "x", "position_encoding": "y"}])"),
               HasSubstr("settings of x"));
-  EXPECT_THAT(thrown([&] { length.make(options(R"({"corpus": {"train": "none.txt"}})")); }),
-              HasSubstr("none.txt: no such file"));
+  EXPECT_THAT(message(R"("corpus": {"train": "none.txt"})"), HasSubstr("none.txt: no such file"));
   std::filesystem::create_directories(path("data"));
   file("data/packed.txt.xz", "");
-  EXPECT_THAT(thrown([&] { length.make(options(R"({"corpus": {"train": "packed.txt"}})")); }),
-              HasSubstr("xz -dk "));
-  EXPECT_THAT(thrown([&] { length.make(options(R"({"lengths": [16, 100000]})")); }),
+  EXPECT_THAT(message(R"("corpus": {"train": "packed.txt"})"), HasSubstr("xz -dk "));
+  EXPECT_THAT(message(texts + R"(, "lengths": [16, 100000])"),
               HasSubstr("no held-out text of 100001 tokens"));
 }
 
