@@ -55,6 +55,8 @@ else
   arguments+=(--data "$data")
   [[ -e $data/enwiki2014_100MB.txt || ! -e $data/enwiki2014_100MB.txt.xz ]] ||
     xz -dk "$data/enwiki2014_100MB.txt.xz"
+  [[ -e $data/glue || ! -e $data/glue_small.tar.xz ]] ||
+    { mkdir -p "$data/glue" && tar -xJf "$data/glue_small.tar.xz" -C "$data/glue"; }
 fi
 # The names in the help: "  length     Train short, ..."
 [[ -n $labs ]] || labs=$("$roformer" lab --help | sed -n '/^NAME is one of/,/^$/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ',')

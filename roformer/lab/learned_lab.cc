@@ -6,7 +6,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <memory>
+#include <numbers>
 
 #include "roformer/lab/labs.h"
 #include "roformer/lab/report.h"
@@ -28,7 +31,7 @@ Json learned_defaults(bool quick) {
                {"rows", quick ? 8 : 32},
                {"train_length", quick ? 64 : 512},
                {"test_lengths", quick ? Json::Array{64, 128, 256} : Json::Array{512, 1024, 2048}},
-               {"training", quick ? training_defaults(150, 2e-3) : training_defaults(2000, 1e-3)},
+               {"training", quick ? training_defaults(300, 2e-3) : training_defaults(2000, 1e-3)},
                {"model", default_model(quick)}};
   Json variants = Json::array();
   variants.push_back(Json{{"name", "fixed"}, {"rope_learn", "none"}, {"seeds", quick ? 2 : 3}});
@@ -41,13 +44,26 @@ Json learned_defaults(bool quick) {
   return json;
 }
 
-void add_changes(const ModelImpl& model, const UnitRun& run, std::vector<Row>& rows) {
+/// Mean over heads and pairs of |f - f0| * length, in turns: by how much the rotation over a row
+/// has changed. Texts have one axis.
+double turns_of(const LearnedLayer& layer, std::int64_t length) {
+  double sum = 0.0;
+  for (const std::vector<double>& head : layer.learned) {
+    for (std::size_t i = 0; i < head.size(); ++i) sum += std::abs(head[i] - layer.base[i]);
+  }
+  const auto count = static_cast<double>(layer.learned.size() * layer.base.size());
+  return sum / count * static_cast<double>(length) / (2.0 * std::numbers::pi);
+}
+
+void add_changes(const ModelImpl& model, std::int64_t length, const UnitRun& run,
+                 std::vector<Row>& rows) {
   const std::vector<LearnedLayer> layers = learned_layers(model.roformer());
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const auto layer = static_cast<double>(l);
     const LayerChange change = change_of(layers[l]);
     rows.push_back(run.row("mean_change", change.mean, {{"layer", layer}}));
     rows.push_back(run.row("max_change", change.max, {{"layer", layer}}));
+    rows.push_back(run.row("turns", turns_of(layers[l], length), {{"layer", layer}}));
     for (std::size_t i = 0; i < layers[l].pairs(); ++i) {
       rows.push_back(run.row("ratio", mean_ratio(layers[l], i),
                              {{"layer", layer}, {"pair", static_cast<double>(i)}}));
@@ -88,7 +104,7 @@ class LearnedLab final : public Lab {
       rows.push_back(run.row("perplexity", perplexity_at(*model, data_, judged, Windows::kDisjoint),
                              {{"length", static_cast<double>(judged)}}));
     }
-    add_changes(*model, run, rows);
+    add_changes(*model, length, run, rows);
     return rows;
   }
 
@@ -143,7 +159,10 @@ void report_learned(const Results& results, Report& report) {
                         .x_scale = Scale::kLog,
                         .series = series_over(results, "training_loss", "step")});
   report.heading("Change of the frequencies by layer, %");
-  report.text("Mean over pairs and heads of |f - f0| / |f0|; f0 is the frequency before training.");
+  report.text(
+      "Mean over pairs and heads of |f - f0| / |f0|; f0 is the frequency before training. Slow "
+      "pairs "
+      "decide it.");
   report.table(table_over(results, "mean_change", "layer", {.digits = 2, .factor = 100.0}));
   report.text("The largest of a layer:");
   report.table(table_over(results, "max_change", "layer", {.digits = 1, .factor = 100.0}));

@@ -96,10 +96,10 @@ Json roformer_defaults(bool quick) {
   Json characters = default_corpus(quick);
   characters["tokenizer"] = "byte";
   json["characters"] = std::move(characters);
-  json["linear_rows"] = quick ? 4 : 16;
-  json["linear_length"] = quick ? 128 : 1024;
-  json["linear_training"] = quick ? training_defaults(80, 2e-3) : training_defaults(1500, 5e-4);
-  json["linear_model"] = quick ? sizes_of(2, 64, 2, 128) : sizes_of(6, 384, 6, 1024);
+  json["linear_rows"] = quick ? 8 : 16;
+  json["linear_length"] = quick ? 64 : 1024;
+  json["linear_training"] = quick ? training_defaults(60, 3e-3) : training_defaults(1500, 5e-4);
+  json["linear_model"] = quick ? sizes_of(2, 64, 4, 128) : sizes_of(6, 384, 6, 1024);
   json["linear"] = linear_variants(quick);
   return json;
 }

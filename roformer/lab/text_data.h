@@ -43,7 +43,7 @@ struct TextData {
   double bytes_per_token = 1.0;
 };
 
-/// A file of --data or, without that, of the bundled texts. Throws IoError for one that is not there.
+/// A file of --data or, without that, of the bundled texts. Throws IoError if it is not there.
 std::filesystem::path find_lab_file(const std::string& name, const LabOptions& options);
 /// The bundled Shakespeare, as bytes, or the Wikipedia text of --data.
 internal::Json default_corpus(bool quick);
