@@ -369,6 +369,18 @@ void rotate_whole_columns(const TokenHeads& heads, const char* in, char* out,
   if constexpr (Writer::kHasState) writer.save(*heads.realign);
 }
 
+/// So many columns at most are rotated with cos and sin in registers where heads have no more. On
+/// NEON, float16 has two vectors of each in a column, and while elements are converted there are
+/// not enough registers for four: to read cos and sin for each head is faster.
+template <class Policy>
+inline constexpr std::size_t kMaxHeldColumns = 4;
+#if ROTARY_CPU_IS_NEON
+template <>
+inline constexpr std::size_t kMaxHeldColumns<HalfPairs<Float16LowerUpper>> = 2;
+template <>
+inline constexpr std::size_t kMaxHeldColumns<UnzippedPairs<Float16LowerUpper>> = 2;
+#endif
+
 /// Null if no kernel for whole columns fits heads of `pairs`.
 template <class Policy, class Writer, Pairing kPairing, Prefetch kPrefetch>
 RotateTokens<typename Policy::T> choose_whole_columns(std::int64_t pairs) {
@@ -378,7 +390,9 @@ RotateTokens<typename Policy::T> choose_whole_columns(std::int64_t pairs) {
     const std::int64_t end = Policy::end(pairs);
     if (end == width) return rotate_whole_columns<Policy, Writer, 1, kPrefetch>;
     if (end == 2 * width) return rotate_whole_columns<Policy, Writer, 2, kPrefetch>;
-    if (end == 4 * width) return rotate_whole_columns<Policy, Writer, 4, kPrefetch>;
+    if constexpr (kMaxHeldColumns<Policy> >= 4) {
+      if (end == 4 * width) return rotate_whole_columns<Policy, Writer, 4, kPrefetch>;
+    }
     constexpr bool kHas32Registers = sizeof(typename Policy::T) * kMaxLanes<Full> == 64;
     if constexpr (kPairing == Pairing::kInterleaved && kHas32Registers) {
       // 16 of the 32 registers hold the cos and sin of all columns.
