@@ -23,7 +23,11 @@ class Positions {
   enum class Kind : std::uint8_t { kRange, kIds, kPacked };
 
   /// Token t of every batch row is at first + t. For any number of tokens.
-  static Positions range(std::int64_t first = 0) noexcept;
+  static Positions range(std::int64_t first = 0) noexcept {
+    Positions positions;
+    positions.start_ = first;
+    return positions;
+  }
 
   /// Token t of batch row b is at first[b] + t: decoding a batch of sequences of different lengths.
   static Positions range(std::span<const std::int64_t> first) noexcept;
@@ -72,9 +76,12 @@ class Positions {
   Kind kind() const noexcept { return kind_; }
   bool same_on_all_axes() const noexcept { return same_on_all_axes_; }
   /// Number of axes; 1 for ranges and packed sequences.
-  std::int64_t axes() const noexcept;
+  std::int64_t axes() const noexcept { return kind_ == Kind::kIds ? view_.shape[0] : 1; }
   /// Number of batch rows; -1 for any.
-  std::int64_t batch() const noexcept;
+  std::int64_t batch() const noexcept {
+    if (kind_ == Kind::kIds) return view_.shape[1] == 1 ? -1 : view_.shape[1];
+    return per_row_ ? first_.shape[0] : -1;
+  }
   /// Number of tokens; -1 for any.
   std::int64_t tokens() const noexcept;
   /// True for float32 and float64 ids.

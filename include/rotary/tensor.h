@@ -52,7 +52,9 @@ constexpr std::size_t size_of(DType dtype) noexcept {
 }
 /// "float32", "bfloat16", ...
 std::string_view name_of(DType dtype) noexcept;
-bool is_floating_point(DType dtype) noexcept;
+constexpr bool is_floating_point(DType dtype) noexcept {
+  return dtype != DType::kInt32 && dtype != DType::kInt64;
+}
 constexpr bool is_float8(DType dtype) noexcept {
   return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
 }

@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -62,25 +63,50 @@ HWY_INLINE void cos_sin_at(D d, V x, VU quadrant, V& c, V& s) {
 }
 
 #if ROTARY_CPU_IS_NEON
+/// Coefficients in all lanes of a vector, read from memory each time: `fmla` overwrites its addend,
+/// and a load costs less than a copy between registers, which takes one of two vector pipes.
+template <std::size_t kCount>
+struct WideCoefficients {
+  explicit constexpr WideCoefficients(const std::array<float, kCount>& values) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      for (float& lane : at[i]) lane = values[i];
+    }
+  }
+  HWY_INLINE float32x4_t load(std::size_t i) const {
+    return *reinterpret_cast<const volatile float32x4_t*>(at[i]);
+  }
+  alignas(16) float at[kCount][4]{};
+};
+inline constexpr WideCoefficients kWideCos(EighthPolynomials<float>::kCos);
+inline constexpr WideCoefficients kWideSin(EighthPolynomials<float>::kSin);
+
+/// horner() of float.
+template <std::size_t kCount>
+HWY_INLINE float32x4_t wide_horner(float32x4_t x2, const WideCoefficients<kCount>& coefficients) {
+  float32x4_t sum = coefficients.load(0);
+  for (std::size_t i = 1; i < kCount; ++i) sum = vfmaq_f32(coefficients.load(i), sum, x2);
+  return sum;
+}
+
 /// cos and sin in float, from the upper 32 bits of phases. The quadrant is the upper two bits of
-/// `middle`; it is used there, without shifts.
+/// `middle`; it is used there. The lower 30 bits, moved to the sign, are the rest.
 template <class D, class VU, class V = hn::Vec<D>>
-HWY_INLINE void cos_sin_of_tops(D d, VU top, float* c, float* s) {
+HWY_INLINE void cos_sin_of_tops(D /*d*/, VU top, float* c, float* s) {
   const uint32x4_t sign = vdupq_n_u32(1u << 31);
   const uint32x4_t middle = vaddq_u32(top.raw, vdupq_n_u32(1u << 29));
-  const uint32x4_t rest = vsubq_u32(top.raw, vandq_u32(middle, vdupq_n_u32(3u << 30)));
-  const V x(vcvtq_n_f32_s32(vreinterpretq_s32_u32(rest), 29));
-  V cos = x;
-  V sin = x;
-  cos_sin_eighths(d, x, cos, sin);
+  const float32x4_t x = vcvtq_n_f32_s32(vreinterpretq_s32_u32(vshlq_n_u32(top.raw, 2)), 31);
+  const float32x4_t x2 = vmulq_f32(x, x);
+  const float32x4_t cos = wide_horner(x2, kWideCos);
+  const float32x4_t lead = vdupq_n_f32(EighthPolynomials<float>::kLead);
+  const float32x4_t sin = vfmaq_f32(vmulq_f32(wide_horner(x2, kWideSin), x), lead, x);
   const uint32x4_t swap = vtstq_u32(middle, vdupq_n_u32(1u << 30));
-  const uint32x4_t cos_sign = vandq_u32(vaddq_u32(middle, vdupq_n_u32(1u << 30)), sign);
+  const uint32x4_t cos_sign = vandq_u32(vaddq_u32(top.raw, vdupq_n_u32(3u << 29)), sign);
   const uint32x4_t sin_sign = vandq_u32(middle, sign);
   const auto flip = [](float32x4_t v, uint32x4_t bits) HWY_ATTR {
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(v), bits));
   };
-  vst1q_f32(c, flip(vbslq_f32(swap, sin.raw, cos.raw), cos_sign));
-  vst1q_f32(s, flip(vbslq_f32(swap, cos.raw, sin.raw), sin_sign));
+  vst1q_f32(c, flip(vbslq_f32(swap, sin, cos), cos_sign));
+  vst1q_f32(s, flip(vbslq_f32(swap, cos, sin), sin_sign));
 }
 #else
 /// cos and sin in float, from the upper 32 bits of phases.
@@ -124,21 +150,33 @@ HWY_INLINE uint32x4_t phase_tops(uint32x4_t position, uint32x4_t low, uint32x4_t
 }
 
 /// cos and sin of `rows` positions from `position` on, all below 2^32, `stride` apart in memory.
-/// One vector of pairs of all rows after the other: constants stay in registers.
+/// One vector of pairs of all rows after the other: from row to row their phases, 64 bits each, grow
+/// by the fraction, which costs less than a product.
 inline void cos_sin_of_range(std::uint32_t position, std::size_t rows,
                              const std::uint32_t* HWY_RESTRICT low,
                              const std::uint32_t* HWY_RESTRICT high, std::size_t count,
                              float* HWY_RESTRICT c, float* HWY_RESTRICT s, std::size_t stride) {
   const FullTag<float> d;
   using Top = hn::Vec<hn::RebindToUnsigned<decltype(d)>>;
+  const uint32x2_t p = vdup_n_u32(position);
+  const auto phase = [p](uint64x2_t fraction) HWY_ATTR {
+    const uint64x2_t upper = vmull_u32(vshrn_n_u64(fraction, 32), p);
+    return vmlal_u32(vshlq_n_u64(upper, 32), vmovn_u64(fraction), p);
+  };
   for (std::size_t i = 0; i < count; i += 4) {
     const uint32x4_t f_low = vld1q_u32(low + i);
     const uint32x4_t f_high = vld1q_u32(high + i);
-    uint32x4_t p = vdupq_n_u32(position);
+    const uint64x2_t fractions_0 = vreinterpretq_u64_u32(vzip1q_u32(f_low, f_high));
+    const uint64x2_t fractions_1 = vreinterpretq_u64_u32(vzip2q_u32(f_low, f_high));
+    uint64x2_t phases_0 = phase(fractions_0);
+    uint64x2_t phases_1 = phase(fractions_1);
     for (std::size_t row = 0; row < rows; ++row) {
       const std::size_t at = row * stride + i;
-      cos_sin_of_tops(d, Top(phase_tops(p, f_low, f_high)), c + at, s + at);
-      p = vaddq_u32(p, vdupq_n_u32(1));
+      const uint32x4_t tops =
+          vuzp2q_u32(vreinterpretq_u32_u64(phases_0), vreinterpretq_u32_u64(phases_1));
+      cos_sin_of_tops(d, Top(tops), c + at, s + at);
+      phases_0 = vaddq_u64(phases_0, fractions_0);
+      phases_1 = vaddq_u64(phases_1, fractions_1);
     }
   }
 }

@@ -198,16 +198,23 @@ struct Float16LowerUpper : TwoVectorsPerLoad<false> {
   using Storage = std::uint16_t;
   using Compute = float;
   using Tail = Float16;
+  template <class V>
+  static HWY_INLINE Vec2<V> widen(uint16x8_t bits) {
+    const float16x8_t both = vreinterpretq_f16_u16(bits);
+    return {V(vcvt_f32_f16(vget_low_f16(both))), V(vcvt_high_f32_f16(both))};
+  }
+  template <class V>
+  static HWY_INLINE uint16x8_t narrow(const Vec2<V>& v) {
+    return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(v.v0.raw), v.v1.raw));
+  }
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE Vec2<V> load(D /*d*/, const std::uint16_t* from) {
-    const float16x8_t both = vreinterpretq_f16_u16(vld1q_u16(from));
-    return {V(vcvt_f32_f16(vget_low_f16(both))), V(vcvt_high_f32_f16(both))};
+    return widen<V>(vld1q_u16(from));
   }
   template <class Writer, class D, class V = hn::Vec<D>>
   static HWY_INLINE void store(Writer& writer, D /*d*/, const Vec2<V>& v, std::uint16_t* to) {
     const hn::Repartition<std::uint16_t, D> d16;
-    const float16x8_t both = vcvt_high_f16_f32(vcvt_f16_f32(v.v0.raw), v.v1.raw);
-    writer(d16, hn::Vec<decltype(d16)>(vreinterpretq_u16_f16(both)), to);
+    writer(d16, hn::Vec<decltype(d16)>(narrow(v)), to);
   }
 };
 #endif

@@ -188,6 +188,53 @@ struct DeinterleavedPairs {
   }
 };
 
+#if ROTARY_CPU_IS_NEON
+/// Pairing::kInterleaved, of 16-bit elements that E widens and narrows register by register: two
+/// registers are unzipped into x and y before they are widened, and zipped after they are narrowed.
+/// As many instructions as it takes to swap the lanes of widened pairs, but half as many entries of
+/// cos and sin, in the order of the row.
+template <class E>
+struct UnzippedPairs {
+  using T = typename E::Compute;
+  using Storage = typename E::Storage;
+  using Tail = typename E::Tail;
+  static_assert(E::kVectors == 2 && !E::kIsEvenOdd);
+  static constexpr std::int64_t kElementsPerLane = 4;
+  static constexpr int kRuns = 1;
+  static constexpr RowLayout kRowLayout = RowLayout::kPerPair;
+  template <class V>
+  using Table = Rotation<Vec2<V>>;
+  template <class V>
+  using Data = Pairs<Vec2<V>>;
+
+  static std::int64_t end(std::int64_t pairs) { return 2 * pairs; }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Table<V> table(D d, const RotationRow<T>& row, std::int64_t i) {
+    return {load_table<E>(d, row.c, i / 2), load_table<E>(d, row.s, i / 2)};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> load(D /*d*/, const Storage* in, std::int64_t /*pairs*/) {
+    const uint16x8_t v0 = vld1q_u16(in);
+    const uint16x8_t v1 = vld1q_u16(in + 8);
+    return {E::template widen<V>(vuzp1q_u16(v0, v1)), E::template widen<V>(vuzp2q_u16(v0, v1))};
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE Data<V> rotate(D d, const Table<V>& z, const Data<V>& v) {
+    return rotate_pairs(d, z, v);
+  }
+  template <int kRun, class Writer, class D, class V = hn::Vec<D>>
+  static HWY_INLINE void store(Writer& writer, D /*d*/, const Data<V>& v, Storage* out,
+                               std::int64_t /*pairs*/) {
+    const hn::Repartition<Storage, D> d16;
+    using V16 = hn::Vec<decltype(d16)>;
+    const uint16x8_t x = E::narrow(v.x);
+    const uint16x8_t y = E::narrow(v.y);
+    writer(d16, V16(vzip1q_u16(x, y)), out);
+    writer(d16, V16(vzip2q_u16(x, y)), out + 8);
+  }
+};
+#endif
+
 /// The policies of an element type, for each pairing.
 template <class E>
 struct PoliciesOf {
@@ -207,7 +254,7 @@ struct PoliciesOf<BFloat16> {
 template <>
 struct PoliciesOf<Float16> {
   using Half = HalfPairs<Float16LowerUpper>;
-  using Interleaved = InterleavedPairs<Float16LowerUpper>;
+  using Interleaved = UnzippedPairs<Float16LowerUpper>;
 };
 #endif
 

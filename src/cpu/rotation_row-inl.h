@@ -79,6 +79,18 @@ class RotationRowBuilder {
                                       : computed_row(batch, token));
   }
 
+  /// Whether build_range() computes rows from that token on.
+  bool computes_range([[maybe_unused]] std::int64_t token) const {
+#if ROTARY_CPU_IS_NEON
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const std::int64_t first = first_ + token;
+      return is_simple_range_ && step_ == 1 && first >= 0 && first >> 32 == 0 &&
+             (params_.source.cache == nullptr || params_.source.cache->row(first) == nullptr);
+    }
+#endif
+    return false;
+  }
+
   /// The rows of `count` tokens of a batch row in slots 0 .. count - 1. False, and nothing done, if
   /// they must be built one by one.
   bool build_range([[maybe_unused]] std::int64_t token, [[maybe_unused]] std::int64_t count,
@@ -86,10 +98,7 @@ class RotationRowBuilder {
 #if ROTARY_CPU_IS_NEON
     if constexpr (sizeof(T) == sizeof(float)) {
       const std::int64_t first = first_ + token;
-      if (!is_simple_range_ || step_ != 1 || first < 0 || (first + count) >> 32 != 0) return false;
-      if (params_.source.cache != nullptr && params_.source.cache->row(first) != nullptr) {
-        return false;
-      }
+      if (!computes_range(token) || (first + count) >> 32 != 0) return false;
       const PhaseTable& table = *params_.source.phases;
       cos_sin_of_range(static_cast<std::uint32_t>(first), static_cast<std::size_t>(count),
                        table.sums_low.data(), table.sums_high.data(),

@@ -16,7 +16,7 @@
 namespace rotary::internal {
 namespace {
 
-constexpr std::string_view kName = "cos_sin";
+constexpr std::string_view kCosSin = "cos_sin";
 
 /// [tokens, pairs] as [1, tokens, pairs].
 TensorView with_batch(const TensorView& view, std::int64_t pairs) {
@@ -71,8 +71,8 @@ CosSinCall::CosSinCall(const TensorView& cos, const TensorView& sin, const Posit
   }
   OperandList checked;
   const auto operands =
-      check_operands(kName, {as_head(cos_), as_head(sin_)}, frequencies.pairs, checked);
-  check_positions(kName, positions, operands, frequencies.axes);
+      check_operands(kCosSin, {as_head(cos_), as_head(sin_)}, frequencies.pairs, checked);
+  check_positions(kCosSin, positions, operands, frequencies.axes);
 }
 
 void CosSinCall::run(const AngleSource& source, const Threads& threads,
@@ -80,8 +80,8 @@ void CosSinCall::run(const AngleSource& source, const Threads& threads,
   if (cos_.num_elements() == 0) return;
   if (cos_.device.type == DeviceType::kCpu) return fill_on_cpu(source, threads);
   const Operand head(as_head(cos_));
-  check_on_cuda(kName, {.source = source, .operands = {&head, 1}, .positions = positions_});
-  cos_sin_on_cuda(kName, source, positions_, cos_, sin_, stream);
+  check_on_cuda(kCosSin, {.source = source, .operands = {&head, 1}, .positions = positions_});
+  cos_sin_on_cuda(kCosSin, source, positions_, cos_, sin_, stream);
 }
 
 /// Rotates (1, 0), which gives (cos, sin).

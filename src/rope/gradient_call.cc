@@ -14,7 +14,7 @@
 namespace rotary::internal {
 namespace {
 
-constexpr std::string_view kName = "gradient";
+constexpr std::string_view kGradient = "gradient";
 constexpr std::int64_t kMaxHeadsOnCuda = std::int64_t{1} << 30;
 
 }  // namespace
@@ -30,8 +30,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
   for (const GradientOperand& tensor : tensors) {
     ConstTensorView in = tensor.in;
     ConstTensorView grad_out = tensor.grad_out;
-    check_heads(kName, in, head_dim);
-    check_heads(kName, grad_out, head_dim);
+    check_heads(kGradient, in, head_dim);
+    check_heads(kGradient, grad_out, head_dim);
     const ConstTensorView& other = count_ == 0 ? in : tensors_[0].in;
     const Dims& first = other.shape;
     if (is_float8(in.dtype)) {
@@ -58,7 +58,7 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
   // Check the adjoint before anything is written. Its outputs must not overlap inputs either,
   // except for the grad_out that they replace.
   const Operands results = wanted.list();
-  for (const Operand& x : check_operands(kName, results, head_dim, adjoints_)) {
+  for (const Operand& x : check_operands(kGradient, results, head_dim, adjoints_)) {
     for (std::size_t i = 0; i < count_; ++i) {
       const bool own = is_same_memory(x.out, tensors_[i].grad_out);
       if (may_overlap(x.out, tensors_[i].in) ||
@@ -69,8 +69,8 @@ GradientCall::GradientCall(std::span<const GradientOperand> tensors, const Posit
       }
     }
   }
-  check_positions(kName, positions, inputs_.list(), frequencies.axes);
-  check_apart_from_positions(kName, positions, adjoints_.list());
+  check_positions(kGradient, positions, inputs_.list(), frequencies.axes);
+  check_apart_from_positions(kGradient, positions, adjoints_.list());
   check_parameters(positions, frequencies);
 }
 
@@ -118,7 +118,7 @@ void GradientCall::check_position_gradient(const Positions& positions) {
   if (view.device != tensors_[0].in.device) {
     reject("[gradient] the gradient of the positions must be on the device of the tensors");
   }
-  check_memory(kName, view);
+  check_memory(kGradient, view);
   if (!elements_are_distinct(view)) {
     reject("[gradient] elements of the gradient of the positions must not share memory");
   }
@@ -130,7 +130,7 @@ void GradientCall::check_apart(const Positions& positions) const {
   const auto add = [&](double* data, std::size_t size) {
     written[count] =
         TensorView::contiguous(data, DType::kFloat64, {static_cast<std::int64_t>(size)});
-    check_memory(kName, written[count++]);
+    check_memory(kGradient, written[count++]);
   };
   if (!parameters_.frequencies.empty()) {
     add(parameters_.frequencies.data(), parameters_.frequencies.size());

@@ -56,7 +56,7 @@ bool fits_memory(const ConstTensorView& view) noexcept {
 }
 
 bool elements_are_distinct(const ConstTensorView& view) noexcept {
-  if (is_ordinary(view)) return true;
+  if (ordinary_reach(view) != 0) return true;
   std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> dims{};  // stride, size
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     if (view.shape[i] > 1) dims[i] = {std::abs(view.strides[i]), view.shape[i]};

@@ -12,21 +12,22 @@
 
 namespace rotary::internal {
 
-/// Fast path of the checks below, one pass (a decoding step spends most of its time on checks).
-/// True for nearly every tensor: not empty, strides in decreasing order without overlap, sizes far
-/// from the limits of memory. Such a view fits into memory and its elements are distinct.
+/// Fast path of the checks below, one pass (a decoding step spends much of its time on checks).
+/// Nearly every tensor is ordinary: not empty, strides in decreasing order without overlap, sizes
+/// far from the limits of memory. Such a view fits into memory and its elements are distinct.
+/// Returns a bound of its extent from `data` on, in elements; 0 for other views.
 template <typename Void>
-bool is_ordinary(const BasicTensorView<Void>& view) noexcept {
+std::int64_t ordinary_reach(const BasicTensorView<Void>& view) noexcept {
   constexpr std::int64_t kMax = std::int64_t{1} << 28;
   std::int64_t reach = 1;
   for (auto i = static_cast<std::size_t>(view.rank); i-- > 0;) {
     const std::int64_t size = view.shape[i];
     if (size == 1) continue;
     const std::int64_t stride = view.strides[i];
-    if (size < 1 || size > kMax || stride < reach || stride > kMax) return false;
+    if (size < 1 || size > kMax || stride < reach || stride > kMax) return 0;
     reach = stride * size;
   }
-  return true;
+  return reach;
 }
 
 /// False if sizes or strides exceed the address space.

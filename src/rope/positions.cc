@@ -73,12 +73,6 @@ void check_per_sequence(std::string_view function, std::string_view name,
 
 }  // namespace
 
-Positions Positions::range(std::int64_t first) noexcept {
-  Positions positions;
-  positions.start_ = first;
-  return positions;
-}
-
 Positions Positions::range(std::span<const std::int64_t> first) noexcept {
   Positions positions;
   positions.per_row_ = true;
@@ -211,13 +205,6 @@ Positions Positions::on_all_axes() const {
   Positions positions = *this;
   positions.same_on_all_axes_ = true;
   return positions;
-}
-
-std::int64_t Positions::axes() const noexcept { return kind_ == Kind::kIds ? view_.shape[0] : 1; }
-
-std::int64_t Positions::batch() const noexcept {
-  if (kind_ == Kind::kIds) return view_.shape[1] == 1 ? -1 : view_.shape[1];
-  return per_row_ ? first_.shape[0] : -1;
 }
 
 std::int64_t Positions::tokens() const noexcept {

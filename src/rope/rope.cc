@@ -15,27 +15,24 @@
 #include "support/message.h"
 
 namespace rotary {
-namespace {
-
-/// The parts of a Rope that copies with other threads share.
-struct Parts {
-  Parts(Frequencies f, const HeadLayout& l, const RopeOptions& o)
-      : frequencies(std::move(f)),
-        layout(l),
-        phases(internal::make_phase_table(frequencies, o.precision)),
-        cache(phases, o.cache) {
-    if (!layout.output_pairing) layout.output_pairing = layout.pairing;
-  }
-
-  Frequencies frequencies;
-  HeadLayout layout;
-  internal::PhaseTable phases;
-  internal::CosSinCache cache;
-};
-
-}  // namespace
 
 struct Rope::State {
+  /// The parts of a Rope that copies with other threads share.
+  struct Parts {
+    Parts(Frequencies f, const HeadLayout& l, const RopeOptions& o)
+        : frequencies(std::move(f)),
+          layout(l),
+          phases(internal::make_phase_table(frequencies, o.precision)),
+          cache(phases, o.cache) {
+      if (!layout.output_pairing) layout.output_pairing = layout.pairing;
+    }
+
+    Frequencies frequencies;
+    HeadLayout layout;
+    internal::PhaseTable phases;
+    internal::CosSinCache cache;
+  };
+
   std::shared_ptr<const Parts> parts;
   RopeOptions options;
   WriteOrder order;  // options.order, completed from the environment
@@ -92,7 +89,7 @@ Rope::Rope(Frequencies frequencies, const HeadLayout& layout, const RopeOptions&
   internal::check_rope(frequencies, layout);
   internal::check_threads("Rope", options.threads);
   const WriteOrder order = internal::resolve_write_order("Rope", options.order);
-  auto parts = std::make_shared<const Parts>(std::move(frequencies), layout, options);
+  auto parts = std::make_shared<const State::Parts>(std::move(frequencies), layout, options);
   state_ = std::make_shared<const State>(State{std::move(parts), options, order});
 }
 
@@ -154,7 +151,7 @@ void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Posi
 
 void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& positions,
                     const ParameterGradients& parameters, Stream stream) const {
-  const Parts& parts = *state_->parts;
+  const State::Parts& parts = *state_->parts;
   const internal::GradientCall call(tensors, positions, parameters, parts.layout.head_dim,
                                     parts.frequencies);
   const std::span<const Operand> written =
@@ -182,7 +179,7 @@ std::size_t Rope::gradient_workspace(std::int64_t batch, std::int64_t tokens) co
 
 void Rope::cos_sin(const TensorView& cos, const TensorView& sin, const Positions& positions,
                    Stream stream) const {
-  const Parts& parts = *state_->parts;
+  const State::Parts& parts = *state_->parts;
   const internal::CosSinCall call(cos, sin, positions, parts.frequencies);
   call.run({.phases = &parts.phases, .cache = &parts.cache}, state_->options.threads, stream);
 }

@@ -29,10 +29,6 @@ std::string_view name_of(DType dtype) noexcept {
   return "unknown";
 }
 
-bool is_floating_point(DType dtype) noexcept {
-  return dtype != DType::kInt32 && dtype != DType::kInt64;
-}
-
 template <typename Void>
 BasicTensorView<Void> BasicTensorView<Void>::contiguous(Void* data, DType dtype,
                                                         std::initializer_list<std::int64_t> shape,

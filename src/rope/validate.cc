@@ -123,7 +123,7 @@ void check_rope(const Frequencies& f, const HeadLayout& layout) {
 
 namespace {
 
-/// Sizes and strides of a view that is not is_ordinary().
+/// Sizes and strides of a view without ordinary_reach().
 void check_sizes(std::string_view function, const ConstTensorView& view) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     if (view.shape[i] < 0) {
@@ -135,11 +135,11 @@ void check_sizes(std::string_view function, const ConstTensorView& view) {
   }
 }
 
-/// Returns is_ordinary().
+/// Returns ordinary_reach().
 template <typename Void>
-bool check_view(std::string_view function, const BasicTensorView<Void>& view) {
-  const bool ordinary = is_ordinary(view);
-  if (!ordinary) check_sizes(function, view);
+std::int64_t check_view(std::string_view function, const BasicTensorView<Void>& view) {
+  const std::int64_t reach = ordinary_reach(view);
+  if (reach == 0) check_sizes(function, view);
   if (view.data == nullptr && view.num_elements() > 0) {
     reject("[", function, "] the tensor has no memory, shape ", shape_text(view));
   }
@@ -147,7 +147,7 @@ bool check_view(std::string_view function, const BasicTensorView<Void>& view) {
     reject("[", function, "] the memory must be aligned to its elements (", size_of(view.dtype),
            " bytes), got address ", view.data);
   }
-  return ordinary;
+  return reach;
 }
 
 }  // namespace
@@ -158,19 +158,20 @@ void check_memory(std::string_view function, const ConstTensorView& view) {
 
 namespace {
 
-/// [tokens, heads, head_dim] as [1, tokens, heads, head_dim].
+/// Makes `copy` of a view [tokens, heads, head_dim] [1, tokens, heads, head_dim]. Reads the view
+/// itself: elements of a copy that has just been written come later.
 template <typename Void>
-void to_rank_4(BasicTensorView<Void>& view) {
+void to_rank_4(const BasicTensorView<Void>& view, BasicTensorView<Void>& copy) noexcept {
   if (view.rank == 4) return;
-  view.rank = 4;
-  view.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
-  view.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
+  copy.rank = 4;
+  copy.shape = {1, view.shape[0], view.shape[1], view.shape[2]};
+  copy.strides = {0, view.strides[0], view.strides[1], view.strides[2]};
 }
 
-}  // namespace
-
+/// Throws as check_heads() does. Returns ordinary_reach().
 template <typename Void>
-bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim) {
+std::int64_t check_given(std::string_view function, const BasicTensorView<Void>& view,
+                         std::int64_t head_dim) {
   if (view.rank != 3 && view.rank != 4) {
     reject("[", function,
            "] the tensor must be [tokens, heads, head_dim] or [batch, tokens, heads, head_dim], "
@@ -184,18 +185,22 @@ bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::in
   if (!is_on_host(view) && !has_cuda()) {
     reject("[", function, "] this build rotates on the CPU only, got a CUDA tensor");
   }
-  const bool ordinary = check_view(function, view);
+  const std::int64_t reach = check_view(function, view);
   const auto last = static_cast<std::size_t>(view.rank - 1);
   if (view.shape[last] != head_dim) {
     reject("[", function, "] the last size must be head_dim ", head_dim, ", got shape ",
            shape_text(view));
   }
-  to_rank_4(view);
-  return ordinary;
+  return reach;
 }
 
-template bool check_heads(std::string_view, TensorView&, std::int64_t);
-template bool check_heads(std::string_view, ConstTensorView&, std::int64_t);
+}  // namespace
+
+void check_heads(std::string_view function, ConstTensorView& view, std::int64_t head_dim) {
+  check_given(function, view, head_dim);
+  const ConstTensorView given = view;
+  to_rank_4(given, view);
+}
 
 namespace {
 
@@ -231,14 +236,18 @@ void check_output(std::string_view function, const ConstTensorView& in, const Te
   }
 }
 
-/// Whether input and output are the same view.
+/// Whether input and output are the same view, also in the unused entries of shape and strides. One
+/// comparison without branches.
 bool is_in_place(const Operand& x) noexcept {
-  bool same = x.in.data == x.out.data && x.in.rank == x.out.rank && x.in.dtype == x.out.dtype &&
-              x.in.device == x.out.device;
-  for (std::size_t i = 0; same && i < static_cast<std::size_t>(x.in.rank); ++i) {
-    same = x.in.shape[i] == x.out.shape[i] && x.in.strides[i] == x.out.strides[i];
+  if (x.in.data != x.out.data || x.in.rank != x.out.rank || x.in.dtype != x.out.dtype ||
+      x.in.device != x.out.device) {
+    return false;
   }
-  return same;
+  std::int64_t difference = 0;
+  for (std::size_t i = 0; i < x.in.shape.size(); ++i) {
+    difference |= (x.in.shape[i] ^ x.out.shape[i]) | (x.in.strides[i] ^ x.out.strides[i]);
+  }
+  return difference == 0;
 }
 
 /// Throws if the scale of a float8 output is misaligned or overlaps an output.
@@ -269,6 +278,33 @@ void check_apart(std::string_view function, std::span<const Operand> operands) {
   }
 }
 
+/// Intervals around the memory of operands in place, from what the checks of each know already:
+/// nearly always enough to see that operands are apart.
+class Bounds {
+ public:
+  /// `reach` is ordinary_reach(), 0 for an operand without known bounds.
+  void add(const TensorView& view, std::int64_t reach) noexcept {
+    if (reach == 0) all_known_ = false;
+    intervals_[count_++] = {reinterpret_cast<std::uintptr_t>(view.data),
+                            static_cast<std::uint64_t>(reach) * size_of(view.dtype)};
+  }
+  bool are_apart() const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Extent& x = intervals_[i];
+      for (std::size_t j = i + 1; j < count_; ++j) {
+        const Extent& y = intervals_[j];
+        if (x.first + x.size > y.first && y.first + y.size > x.first) return false;
+      }
+    }
+    return all_known_;
+  }
+
+ private:
+  Extent intervals_[kMaxOperands];  // uninitialised beyond count_
+  std::size_t count_ = 0;
+  bool all_known_ = true;
+};
+
 }  // namespace
 
 std::span<const Operand> check_operands(std::string_view function, const Operands& operands,
@@ -277,9 +313,10 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
   if (list.size() > static_cast<std::size_t>(kMaxOperands)) {
     reject("[", function, "] at most ", kMaxOperands, " tensors in one call, got ", list.size());
   }
+  Bounds bounds;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (const Operand& given : list) {
     Operand& operand = checked.add(given);
-    const bool ordinary = check_heads(function, operand.out, head_dim);
+    const std::int64_t reach = check_given(function, given.out, head_dim);
     if (is_float8(given.in.dtype)) {
       reject("[", function, "] float8 is for outputs only, got an input of ",
              name_of(given.in.dtype));
@@ -287,14 +324,16 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
     if (given.out_scale != nullptr && !is_float8(given.out.dtype)) {
       reject("[", function, "] out_scale is for float8 outputs, got ", name_of(given.out.dtype));
     }
-    if (is_in_place(given)) {
-      // Equal to `out`; a copy of that would wait until its elements, just written, are in cache.
-      to_rank_4(operand.in);
-      if (!ordinary) check_distinct(function, operand.out);
-    } else {
-      check_heads(function, operand.in, head_dim);
+    const bool in_place = is_in_place(given);
+    if (!in_place) check_given(function, given.in, head_dim);
+    to_rank_4(given.in, operand.in);
+    to_rank_4(given.out, operand.out);
+    if (!in_place) {
       check_output(function, operand.in, operand.out);
+    } else if (reach == 0) {
+      check_distinct(function, operand.out);
     }
+    bounds.add(given.out, in_place ? reach : 0);
     const ConstTensorView& first = checked.list().front().in;
     if (operand.in.shape[0] != first.shape[0] || operand.in.shape[1] != first.shape[1]) {
       reject("[", function, "] tensors of one call must share batch and tokens, got ",
@@ -304,7 +343,7 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
       reject("[", function, "] tensors of one call must be on the same device");
     }
   }
-  if (list.size() > 1) check_apart(function, checked.list());
+  if (list.size() > 1 && !bounds.are_apart()) check_apart(function, checked.list());
   for (const Operand& operand : checked.list()) {
     if (operand.out_scale != nullptr) check_scale(function, operand, checked.list());
   }
@@ -312,8 +351,10 @@ std::span<const Operand> check_operands(std::string_view function, const Operand
 }
 
 bool is_empty(std::span<const Operand> operands) noexcept {
-  return std::all_of(operands.begin(), operands.end(),
-                     [](const Operand& x) { return x.in.num_elements() == 0; });
+  return std::all_of(operands.begin(), operands.end(), [](const Operand& x) {
+    const auto [batch, tokens, heads, head_dim] = x.in.shape;
+    return batch == 0 || tokens == 0 || heads == 0 || head_dim == 0;
+  });
 }
 
 namespace {
@@ -358,6 +399,10 @@ void check_positions(std::string_view function, const Positions& positions,
   if (positions.axes() != axes && !positions.same_on_all_axes()) {
     reject("[", function, "] positions must have ", axes, axes == 1 ? " axis" : " axes", ", got ",
            positions.axes());
+  }
+  // The range of a decoding step: no array to check.
+  if (positions.kind() == Positions::Kind::kRange && positions.first().rank == 0) {
+    return check_range(function, positions, tensor.shape[1]);
   }
   if (positions.tokens() >= 0 && positions.tokens() != tensor.shape[1]) {
     reject("[", function, "] positions must be given for ", tensor.shape[1], " tokens, got ",

@@ -31,9 +31,8 @@ void check_threads(std::string_view function, const Threads& threads);
 void check_memory(std::string_view function, const ConstTensorView& view);
 
 /// Makes the view [batch, tokens, heads, head_dim]. Throws unless its rank is 3 or 4, its type a
-/// floating-point one and its last size head_dim. Returns is_ordinary().
-template <typename Void>
-bool check_heads(std::string_view function, BasicTensorView<Void>& view, std::int64_t head_dim);
+/// floating-point one and its last size head_dim.
+void check_heads(std::string_view function, ConstTensorView& view, std::int64_t head_dim);
 
 /// A fixed-capacity vector of operands on the stack. Unused elements stay uninitialised.
 class OperandList {
