@@ -67,6 +67,15 @@ if(ROTARY_BUILD_ROFORMER)
   endif()
 endif()
 
+# Plots of `roformer lab`, as SVG and PNG. Optional: a lab that ran without it is drawn elsewhere, by
+# `roformer lab report`.
+if(ROTARY_BUILD_ROFORMER AND ROTARY_BUILD_TORCH)
+  find_package(Cairo MODULE QUIET)
+  if(NOT Cairo_FOUND)
+    message(STATUS "rotary: no cairo (Debian and Ubuntu: libcairo2-dev): `roformer lab` draws no plots")
+  endif()
+endif()
+
 if(ROTARY_BUILD_TESTS)
   set(INSTALL_GTEST OFF)
   rotary_dependency(GTest 1.12 "libgtest-dev libgmock-dev"

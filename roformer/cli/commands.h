@@ -24,5 +24,6 @@ void add_evaluate(CLI::App& app);
 void add_finetune(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_rotation(CLI::App& app);
+void add_lab(CLI::App& app);
 
 }  // namespace rotary::roformer::cli

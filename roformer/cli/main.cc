@@ -17,6 +17,7 @@ constexpr const char* kFooter = R"(Examples:
   roformer similar model/ "one text" "another"   similarity of two texts
   roformer generate model/ "Once upon a time"    continue a text
   roformer rotation model/ -o rotation.svg       what the model has learned of its rotation
+  roformer lab length -o lab/ --quick            compare position encodings
   roformer bench config.json --rows 64           training speed on this machine
 
 A model is a folder with config.json and model.safetensors or pytorch_model.bin, as from Hugging
@@ -32,6 +33,6 @@ int main(int argc, char** argv) {
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,
        .verbs = {add_pretrain, add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask,
-                 add_embed, add_similar, add_generate, add_rotation, add_bench}},
+                 add_embed, add_similar, add_generate, add_rotation, add_bench, add_lab}},
       argc, argv);
 }

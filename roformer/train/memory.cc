@@ -30,4 +30,12 @@ std::int64_t peak_memory(c10::Device device) {
   return peak_of_process();
 }
 
+void reset_peak_memory(c10::Device device) {
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+#else
+  (void)device;
+#endif
+}
+
 }  // namespace rotary::roformer

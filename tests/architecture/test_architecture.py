@@ -23,6 +23,7 @@ BUILD = Path(os.environ["ROTARY_BUILD_DIR"])
 GROUPS = {
     "base": "cpu cuda error operands pairing positions tensor threads version write_order",
     "frequencies": "frequencies recipe",
+    "analysis": "analysis",
     "rope": "rope table",
     "model": "model",
     "io": "io",

@@ -27,6 +27,7 @@ SHORTER = {
     "rotary bench": ({"--quick": "", "--shape": "decode"}, {"--target": "TARGET"}),
     "roformer pretrain": ({"--stages": "32x4x2"}, {"--model": "tiny"}),
     "roformer bench": ({"--rows": "2", "--length": "16", "--steps": "1", "--warmup": "0"}, {}),
+    "roformer lab": ({"--config": "lab.json", "--variants": "rope"}, {}),
     "torchrun": ({}, {"--nproc-per-node": "2"}),
 }
 

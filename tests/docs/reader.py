@@ -150,4 +150,6 @@ def make_folder(folder: pathlib.Path) -> pathlib.Path:
     write_texts(folder)
     write_tasks(folder)
     write_models(folder)
+    tiny = {"steps": 2, "rows": 2, "lengths": [64, 128], "model": {"hidden_size": 16}}
+    (folder / "lab.json").write_text(json.dumps(tiny))
     return folder

@@ -1,0 +1,36 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What an encoding costs: tokens per second and peak memory in training and decoding. Rows of these
+// metrics are measurements of a machine: they differ from run to run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "roformer/lab/lab.h"
+#include "roformer/lab/training.h"
+#include "roformer/model/model.h"
+
+namespace rotary::roformer::lab {
+
+/// Before training: forgets the peak memory so far, of a GPU.
+void reset_training_cost(at::Device device);
+/// "train_tokens_per_second", and on a GPU "train_peak_bytes" since reset_training_cost().
+void add_training_cost(const Trained& trained, const UnitRun& run, std::vector<Row>& rows);
+
+struct DecodeWork {
+  std::int64_t rows = 16;
+  std::int64_t prompt = 256;
+  /// Decoded one by one after the prompt.
+  std::int64_t tokens = 64;
+};
+/// "decode_tokens_per_second", and on a GPU "decode_peak_bytes". A model that cannot decode with a
+/// cache has a row without a value.
+void add_decoding_cost(ModelImpl& model, const DecodeWork& work, const UnitRun& run,
+                       std::vector<Row>& rows);
+
+/// Whether a metric is a measurement of the machine rather than a function of the settings.
+bool is_cost(std::string_view metric);
+
+}  // namespace rotary::roformer::lab

@@ -1,0 +1,100 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The report of the lab `extend`.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "roformer/lab/labs.h"
+#include "roformer/lab/needle.h"
+#include "roformer/lab/report.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+/// The variants of one factor, "yarn x4".
+std::vector<std::string> variants_with(const Results& results, double factor) {
+  std::vector<std::string> chosen;
+  for (const std::string& variant : variants_of(results)) {
+    if (variant.ends_with(fmt::format(" x{:g}", factor))) chosen.push_back(variant);
+  }
+  return chosen;
+}
+
+void add_tables(const Results& results, double factor, bool tuned, Report& report) {
+  const double after = tuned ? 1.0 : 0.0;
+  const double trained = results.settings.at("train_length").as_double();
+  const std::string when = tuned ? "after tuning" : "before tuning";
+  const std::string suffix = fmt::format("x{:g}_{}", factor, tuned ? "after" : "before");
+  const std::vector<std::string> variants = variants_with(results, factor);
+  const TableOptions by_length{.digits = 2, .at = {{"tuned", after}}, .variants = variants};
+  report.heading(fmt::format("{:g} times the context, {}", factor, when));
+  report.text("Perplexity by length:");
+  report.chart("perplexity_" + suffix,
+               {.title = fmt::format("Perplexity, {:g} times the context, {}", factor, when),
+                .x_label = "tokens of a row",
+                .y_label = "perplexity",
+                .x_scale = Scale::kLog,
+                .y_scale = Scale::kLog,
+                .series = series_over(results, "perplexity", "length", by_length),
+                .marks = {{trained, "trained"}, {factor * trained, "stretched"}}});
+  report.table(table_over(results, "perplexity", "length", by_length));
+  report.text(fmt::format("Retrieval by depth in rows of {:g} tokens, %:", factor * trained));
+  const TableOptions by_depth{
+      .digits = 1, .factor = 100.0, .at = {{"tuned", after}}, .variants = variants};
+  report.chart("retrieval_" + suffix,
+               {.title = fmt::format("Retrieval, {:g} times the context, {}", factor, when),
+                .x_label = "depth of the pair in the row",
+                .y_label = "found, %",
+                .series = series_over(results, "retrieval", "depth", by_depth)});
+  report.table(table_over(results, "retrieval", "depth", by_depth));
+}
+
+/// Perplexity before tuning at twice the trained context, LongRoPE (arXiv 2402.13753), Proof-pile.
+const std::map<std::string, double>& published_untuned() {
+  static const std::map<std::string, double> kPerplexity = {
+      {"linear", 3.65}, {"dynamic", 3.50}, {"yarn", 3.49}, {"longrope", 3.45}};
+  return kPerplexity;
+}
+
+void add_published(const Results& results, Report& report) {
+  report.heading("Published");
+  report.text(
+      "LongRoPE (arXiv 2402.13753): LLaMA2-7B stretched without tuning, perplexity on Proof-pile "
+      "at 8k and 16k (2 and 4 times the trained 4k). Their model is 300 times larger and its text "
+      "is mathematics: only the order of the recipes can be compared.");
+  report.table({.head = {"recipe", "8k", "16k"},
+                .rows = {{"PI (linear)", "3.65", "4.93"},
+                         {"dynamic NTK", "3.50", "3.87"},
+                         {"YaRN", "3.49", "3.25"},
+                         {"LongRoPE, searched", "3.45", "3.13"}}});
+  const double length = 2.0 * results.settings.at("train_length").as_double();
+  std::map<std::string, double> ours;
+  for (const auto& [recipe, perplexity] : published_untuned()) {
+    const auto found =
+        summarize(results, recipe + " x2", "perplexity", {{"length", length}, {"tuned", 0.0}});
+    if (found) ours[recipe] = found->mean;
+  }
+  report.text(rank_sentence("theirs at twice the context", ours, published_untuned()));
+}
+
+}  // namespace
+
+void report_extend(const Results& results, Report& report) {
+  report.text(fmt::format(
+      "One decoder, trained on short rows of which a part holds key-value pairs, with its context "
+      "stretched by each recipe: before, and after tuning at the new length for a further {:g} % "
+      "of the steps. All recipes begin with the same weights. A guess of the value is right in 1 "
+      "of {} cases, a guess among the row's values in 1 of {}.",
+      100.0 * results.settings.at("tune_share").as_double(), kNumValues, 1 + kDistractors));
+  for (const internal::Json& factor : results.settings.at("factors").elements()) {
+    for (const bool tuned : {false, true}) {
+      add_tables(results, factor.as_double(), tuned, report);
+    }
+  }
+  add_published(results, report);
+}
+
+}  // namespace rotary::roformer::lab

@@ -1,0 +1,22 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What each lab gives to the list in labs.cc: see LabInfo.
+#pragma once
+
+#include <memory>
+
+#include "roformer/lab/lab.h"
+
+namespace rotary::roformer::lab {
+
+std::unique_ptr<Lab> make_length_lab(const LabOptions& options);
+void report_length(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_base_lab(const LabOptions& options);
+void report_base(const Results& results, Report& report);
+
+std::unique_ptr<Lab> make_extend_lab(const LabOptions& options);
+void report_extend(const Results& results, Report& report);
+
+}  // namespace rotary::roformer::lab

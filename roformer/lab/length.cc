@@ -1,0 +1,174 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The lab `length`: models trained on short rows, judged on longer ones, for every encoding; and
+// what each encoding costs.
+#include "roformer/lab/cost.h"
+#include "roformer/lab/labs.h"
+#include "roformer/lab/settings.h"
+#include "roformer/lab/text_score.h"
+#include "roformer/lab/training.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+using internal::Json;
+
+/// Decoders first; an encoder's variant is "encoder NAME". Three seeds where papers compare.
+Json length_decoders(bool quick) {
+  Json all = Json::array();
+  for (const char* name : {"rope", "alibi", "t5", "none"}) {
+    all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", quick ? 1 : 3}});
+  }
+  for (const char* name : {"learned", "sinusoidal", "xpos", "kerple_log", "kerple_power",
+                           "distance", "rope+alibi", "rope+t5", "rope+distance"}) {
+    all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", 1}});
+  }
+  return all;
+}
+
+Json length_encoders() {
+  Json all = Json::array();
+  for (const char* name : {"rope", "alibi", "t5", "none", "learned", "sinusoidal"}) {
+    const std::string variant = std::string("encoder ") + name;
+    all.push_back({{"name", variant}, {"position_encoding", name}, {"seeds", 1}});
+  }
+  return all;
+}
+
+Json length_defaults(bool quick) {
+  Json settings = training_defaults(quick ? 100 : 1200, quick ? 3e-3 : 6e-4);
+  settings["train_length"] = quick ? 64 : 512;
+  settings["rows"] = quick ? 16 : 64;
+  settings["lengths"] = quick ? std::vector{16, 32, 64, 128, 256, 512}
+                              : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
+  settings["model"] = default_model(quick);
+  settings["mask_rate"] = 0.15;
+  settings["encoder_steps"] = quick ? 100 : 800;
+  settings["decode_tokens"] = quick ? 16 : 64;
+  settings["corpus"] = default_corpus(quick);
+  settings["decoders"] = length_decoders(quick);
+  settings["encoders"] = length_encoders();
+  return settings;
+}
+
+class LengthLab final : public Lab {
+ public:
+  explicit LengthLab(const LabOptions& options)
+      : options_(options),
+        settings_(merge_settings(length_defaults(options.quick), options.config)),
+        lengths_(settings_.integers("lengths")),
+        train_length_(settings_.integer("train_length", 2)),
+        rows_(settings_.integer("rows", 1)),
+        decoders_(settings_.list("decoders")),
+        encoders_(settings_.list("encoders")),
+        text_(load_text(settings_.at("corpus"), options,
+                        *std::max_element(lengths_.begin(), lengths_.end()))) {
+    // Wrong keys are found before the first unit runs.
+    for (const Json& entry : decoders_) config_of(entry, Task::kCausalLm);
+    for (const Json& entry : encoders_) config_of(entry, Task::kMaskedLm);
+  }
+
+  const Json& settings() const override { return settings_.json(); }
+
+  std::vector<Unit> units() const override {
+    std::vector<Unit> all = units_of(decoders_, options_.seeds);
+    for (Unit unit : units_of(encoders_, options_.seeds)) {
+      unit.cost = 0.7;
+      all.push_back(std::move(unit));
+    }
+    return all;
+  }
+
+  std::vector<Row> run(const UnitRun& run) override {
+    const bool is_encoder = std::ranges::any_of(encoders_, [&](const Json& entry) {
+      return entry.at("name").as_string() == run.unit.variant;
+    });
+    return is_encoder ? run_encoder(run) : run_decoder(run);
+  }
+
+ private:
+  Config config_of(const Json& entry, Task task) const {
+    Config config = model_config({settings_.at("model"), entry}, task,
+                                 "settings of " + entry.at("name").as_string());
+    config.vocab_size = text_.vocab_size;
+    config.max_position_embeddings = train_length_;
+    return config;
+  }
+
+  std::vector<Row> run_decoder(const UnitRun& run) {
+    const auto seed = static_cast<std::uint64_t>(run.unit.seed);
+    const Config config = config_of(entry_of(decoders_, run.unit.variant), Task::kCausalLm);
+    const Model model = make_seeded_model(config, seed, run.device);
+    TrainPlan plan = plan_of(settings_, run.device);
+    plan.progress = {0.0, 0.7};
+    reset_training_cost(run.device);
+    const Trained trained = train_model(
+        *model, plan,
+        [&](std::int64_t step) { return causal_batch(text_, rows_, train_length_, seed, step); },
+        run);
+    std::vector<Row> rows = {run.row("parameters", static_cast<double>(num_parameters(*model)))};
+    add_curve(trained, run, rows);
+    add_training_cost(trained, run, rows);
+    for (const std::int64_t length : lengths_) {
+      const Coordinates at = {{"length", static_cast<double>(length)}};
+      if (run.stop && run.stop()) throw Stopped();
+      for (const auto& [metric, windows] : {std::pair("perplexity", Windows::kDisjoint),
+                                            std::pair("sliding_perplexity", Windows::kSliding)}) {
+        rows.push_back(is_beyond_table(config, length)
+                           ? run.missing(metric, kBeyondTable, at)
+                           : run.row(metric, perplexity_at(*model, text_, length, windows), at));
+      }
+    }
+    add_decoding_cost(*model,
+                      {.rows = rows_,
+                       .prompt = train_length_ / 2,
+                       .tokens = std::min(settings_.integer("decode_tokens", 1),
+                                          train_length_ - train_length_ / 2)},
+                      run, rows);
+    return rows;
+  }
+
+  std::vector<Row> run_encoder(const UnitRun& run) {
+    const auto seed = static_cast<std::uint64_t>(run.unit.seed);
+    const Config config = config_of(entry_of(encoders_, run.unit.variant), Task::kMaskedLm);
+    const Model model = make_seeded_model(config, seed, run.device);
+    TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.steps = settings_.integer("encoder_steps", 1);
+    plan.progress = {0.0, 0.8};
+    const double rate = settings_.number("mask_rate");
+    const Trained trained = train_model(
+        *model, plan,
+        [&](std::int64_t step) {
+          return masked_batch(text_, rows_, train_length_, rate, seed, step);
+        },
+        run);
+    std::vector<Row> rows = {run.row("parameters", static_cast<double>(num_parameters(*model)))};
+    add_curve(trained, run, rows);
+    for (const std::int64_t length : lengths_) {
+      const Coordinates at = {{"length", static_cast<double>(length)}};
+      rows.push_back(
+          is_beyond_table(config, length)
+              ? run.missing("masked_accuracy", kBeyondTable, at)
+              : run.row("masked_accuracy", masked_accuracy_at(*model, text_, length, rate), at));
+    }
+    return rows;
+  }
+
+  LabOptions options_;
+  Settings settings_;
+  std::vector<std::int64_t> lengths_;
+  std::int64_t train_length_;
+  std::int64_t rows_;
+  std::vector<Json> decoders_;
+  std::vector<Json> encoders_;
+  TextData text_;
+};
+
+}  // namespace
+
+std::unique_ptr<Lab> make_length_lab(const LabOptions& options) {
+  return std::make_unique<LengthLab>(options);
+}
+
+}  // namespace rotary::roformer::lab

@@ -1,0 +1,161 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The report of the lab `length`, beside ALiBi's and Kazemnejad's tables.
+#include <fmt/core.h>
+
+#include "roformer/lab/labs.h"
+#include "roformer/lab/report.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+/// A row of a published table: our name, theirs, and perplexities by length.
+struct PublishedRow {
+  std::string ours;
+  std::string theirs;
+  std::vector<double> values;
+};
+struct PublishedTable {
+  std::string source;
+  /// The length of their training, and those of the columns.
+  double trained;
+  std::vector<double> lengths;
+  std::vector<PublishedRow> rows;
+};
+
+const PublishedTable& alibi_table() {
+  static const PublishedTable kTable = {
+      "ALiBi (arXiv 2108.12409): perplexity on WikiText-103's validation set, 247 M parameters, "
+      "trained at 512",
+      512,
+      {512, 1512, 2512, 4512, 8512},
+      {{"sinusoidal", "sinusoidal", {20.05, 76.23, 132.41, 209.37, 305.65}},
+       {"rope", "rotary", {20.07, 25.99, 31.58, 39.15, 54.98}},
+       {"t5", "T5 bias", {19.65, 18.91, 20.41, 25.91, 43.08}},
+       {"alibi", "ALiBi", {19.73, 18.52, 18.41, 18.41, 18.34}}}};
+  return kTable;
+}
+
+const PublishedTable& kazemnejad_table() {
+  static const PublishedTable kTable = {
+      "Kazemnejad et al. (arXiv 2305.19466, appendix F): perplexity on code, 1.3 B parameters, "
+      "trained at 1024",
+      1024,
+      {512, 1024, 1200, 1400, 1800, 2560},
+      {{"none", "NoPE", {2.850, 2.666, 2.620, 2.504, 41.19, 536.2}},
+       {"alibi", "ALiBi", {2.830, 2.735, 2.742, 2.741, 13.81, 150.3}},
+       {"rope", "Rotary", {2.774, 2.607, 3.323, 156.3, 674.5, 760.1}}}};
+  return kTable;
+}
+
+/// The published length that is nearest to `ratio` times the training length, by index.
+std::size_t nearest_column(const PublishedTable& table, double ratio) {
+  std::size_t best = 0;
+  const auto distance = [&](std::size_t i) {
+    return std::abs(std::log(table.lengths[i] / table.trained / ratio));
+  };
+  for (std::size_t i = 1; i < table.lengths.size(); ++i) {
+    if (distance(i) < distance(best)) best = i;
+  }
+  return best;
+}
+
+void add_published(const PublishedTable& published, const Results& results, Report& report) {
+  report.text(published.source + ":");
+  Table table{.head = {"encoding"}, .rows = {}};
+  for (const double length : published.lengths) table.head.push_back(tick_label(length));
+  for (const PublishedRow& row : published.rows) {
+    auto& cells = table.rows.emplace_back();
+    cells.push_back(row.theirs);
+    for (const double value : row.values) cells.push_back(fmt::format("{:g}", value));
+  }
+  report.table(table);
+  const double trained = results.settings.at("train_length").as_double();
+  for (const double length : values_of(results, "perplexity", "length")) {
+    if (length <= trained) continue;
+    std::map<std::string, double> ours;
+    std::map<std::string, double> theirs;
+    const std::size_t column = nearest_column(published, length / trained);
+    for (const PublishedRow& row : published.rows) {
+      theirs[row.ours] = row.values[column];
+      const auto mean = summarize(results, row.ours, "perplexity", {{"length", length}});
+      if (mean) ours[row.ours] = mean->mean;
+    }
+    report.text(rank_sentence(
+        fmt::format("theirs, ours at {:g} ({:.3g} times the training length), theirs at {:g} "
+                    "({:.3g} times)",
+                    length, length / trained, published.lengths[column],
+                    published.lengths[column] / published.trained),
+        ours, theirs));
+  }
+}
+
+Chart length_chart(const Results& results, const std::string& metric, const std::string& title,
+                   const std::string& y_label, const TableOptions& options) {
+  Chart chart{.title = title,
+              .x_label = "tokens of a row",
+              .y_label = y_label,
+              .x_scale = Scale::kLog,
+              .series = series_over(results, metric, "length", options),
+              .marks = {{results.settings.at("train_length").as_double(), "trained"}}};
+  return chart;
+}
+
+/// A limit that keeps the flat curves apart: eight times the best value.
+double limit_of(const std::vector<Series>& series) {
+  double best = INFINITY;
+  for (const Series& one : series) {
+    for (const Point& point : one.points) best = std::min(best, point.y);
+  }
+  return std::isfinite(best) ? 8.0 * best : 0.0;
+}
+
+}  // namespace
+
+void report_length(const Results& results, Report& report) {
+  report.text(
+      "Each model is trained on rows of the training length and judged on held-out texts cut into "
+      "shorter and longer rows. Every length predicts the same tokens; only their context differs. "
+      "Disjoint rows follow one another; sliding rows overlap by half, and only tokens with at "
+      "least half a row of context count. ± is the standard deviation over seeds.");
+  for (const auto& [metric, title] :
+       {std::pair("perplexity", "Perplexity, disjoint rows"),
+        std::pair("sliding_perplexity", "Perplexity, sliding rows")}) {
+    report.heading(title);
+    Chart chart = length_chart(results, metric, title, "perplexity", {});
+    chart.y_scale = Scale::kLog;
+    chart.y_limit = limit_of(chart.series);
+    report.chart(metric, std::move(chart));
+    report.table(table_over(results, metric, "length"));
+  }
+  report.heading("Masked accuracy of the encoders, %");
+  const TableOptions percent{.digits = 1, .factor = 100.0};
+  report.chart("masked_accuracy",
+               length_chart(results, "masked_accuracy", "Masked accuracy", "%", percent));
+  report.table(table_over(results, "masked_accuracy", "length", percent));
+
+  report.heading("Cost");
+  const std::vector<MetricColumn> columns = {
+      {.metric = "parameters", .head = "parameters, M", .digits = 2, .factor = 1e-6},
+      {.metric = "train_tokens_per_second",
+       .head = "training, k tokens/s",
+       .digits = 1,
+       .factor = 1e-3},
+      {.metric = "train_peak_bytes", .head = "training, GB", .digits = 2, .factor = 1e-9},
+      {.metric = "decode_tokens_per_second",
+       .head = "decoding, k tokens/s",
+       .digits = 2,
+       .factor = 1e-3},
+      {.metric = "decode_peak_bytes", .head = "decoding, GB", .digits = 2, .factor = 1e-9}};
+  report.table(table_of(results, columns));
+
+  report.heading("Published");
+  report.text(
+      "Their models are larger, were trained for far longer on other texts, and have other "
+      "vocabularies: perplexities cannot be compared, only the order of the encodings can.");
+  add_published(alibi_table(), results, report);
+  add_published(kazemnejad_table(), results, report);
+}
+
+}  // namespace rotary::roformer::lab

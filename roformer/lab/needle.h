@@ -1,0 +1,47 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Retrieval: key-value pairs hidden in a text, as passkeys are.
+///
+///   text ... K V ... text ... K V ... text        training: each pair stands twice in a row, at any
+///                                                 distance; the second V can be known from the first
+///   text ... K V ... text ... k v ... text  K ?   test: the pair at a depth, others (k v) anywhere,
+///                                                 its key asked at the end of the row
+///
+/// Keys and values are kNumKeys and kNumValues tokens of their own, after those of the tokenizer.
+/// A guess is right once in kNumValues; one among the values of the row, once in 1 + kDistractors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "roformer/lab/text_data.h"
+#include "roformer/model/model.h"
+
+namespace rotary::roformer::lab {
+
+inline constexpr std::int64_t kNumKeys = 32;
+inline constexpr std::int64_t kNumValues = 32;
+inline constexpr std::int64_t kDistractors = 3;
+/// Added to the vocabulary of the text.
+inline constexpr std::int64_t kNeedleTokens = kNumKeys + kNumValues;
+
+/// Random rows of text for a causal LM, a share of them with `pairs` key-value pairs.
+struct NeedleOptions {
+  std::int64_t rows = 64;
+  std::int64_t length = 512;
+  /// Share of the rows that have pairs, and how many.
+  double share = 0.5;
+  std::int64_t pairs = 8;
+  std::uint64_t seed = 0;
+};
+/// Throws std::invalid_argument if the length has no room for the pairs.
+TrainingBatch needle_batch(const TextData& data, const NeedleOptions& options, std::int64_t step);
+
+/// Share of `rows` rows of held-out text whose value a model finds: the pair begins `distance`
+/// tokens before the key that is asked. Rows are the same for every model.
+double retrieval_at(ModelImpl& model, const TextData& data, std::int64_t length,
+                    std::int64_t distance, std::int64_t rows);
+
+}  // namespace rotary::roformer::lab

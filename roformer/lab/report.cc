@@ -1,0 +1,189 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/lab/report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "roformer/lab/lab.h"
+#include "roformer/tasks/correlation.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+/// Without what would end a cell.
+std::string cell_text(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  std::ranges::replace(text, '|', '/');
+  return text;
+}
+
+std::string value_cell(const Results& results, const std::string& variant, std::string_view metric,
+                       const Coordinates& at, int digits, double factor) {
+  if (std::optional<Summary> found = summarize(results, variant, metric, at)) {
+    found->mean *= factor;
+    found->spread *= factor;
+    return cell(*found, digits);
+  }
+  const std::string note = note_of(results, variant, metric, at);
+  return note.empty() ? "-" : note;
+}
+
+std::vector<std::string> chosen_variants(const Results& results, std::string_view metric,
+                                         const TableOptions& options) {
+  const std::vector<std::string> all = variants_of(results, metric);
+  if (options.variants.empty()) return all;
+  std::vector<std::string> chosen;
+  for (const std::string& variant : options.variants) {
+    if (std::ranges::find(all, variant) != all.end()) chosen.push_back(variant);
+  }
+  return chosen;
+}
+
+bool is_empty(const Chart& chart) {
+  return std::ranges::all_of(chart.series,
+                             [](const Series& series) { return series.points.empty(); });
+}
+
+void report_failures(const Results& results, Report& report) {
+  Table failed{.head = {"variant", "seed", "failed because"}, .rows = {}};
+  for (const Row& row : results.rows) {
+    if (row.metric != kFailed) continue;
+    failed.rows.push_back({row.variant, std::to_string(row.seed), row.note});
+  }
+  if (failed.rows.empty()) return;
+  report.heading("Failed runs");
+  report.table(failed);
+}
+
+void report_source(const Results& results, Report& report) {
+  report.heading("Settings");
+  report.text(fmt::format("Machine: {}. Commit: {}. Every number is in results.json.",
+                          results.machine, results.commit));
+  report.text("```json\n" + results.settings.dump_lines() + "```");
+}
+
+}  // namespace
+
+// ---- Report -------------------------------------------------------------------------------------
+
+void Report::heading(std::string_view text) { markdown_ += fmt::format("\n## {}\n", text); }
+
+void Report::text(std::string_view text) { markdown_ += fmt::format("\n{}\n", text); }
+
+void Report::table(const Table& table) {
+  if (table.rows.empty()) return;
+  const auto line = [this](const std::vector<std::string>& cells) {
+    markdown_ += "|";
+    for (const std::string& one : cells) markdown_ += fmt::format(" {} |", cell_text(one));
+    markdown_ += "\n";
+  };
+  markdown_ += "\n";
+  line(table.head);
+  line(std::vector<std::string>(table.head.size(), "---"));
+  for (const auto& row : table.rows) line(row);
+}
+
+void Report::chart(std::string name, Chart chart) {
+  if (is_empty(chart)) return;
+  if (can_draw()) markdown_ += fmt::format("\n![{}]({}.svg)\n", chart.title, name);
+  charts_.emplace_back(std::move(name), std::move(chart));
+}
+
+std::filesystem::path write_report(const std::filesystem::path& folder) {
+  const Results results = read_results(folder / "results.json");
+  const LabInfo& info = find_lab(results.lab);
+  Report report;
+  info.report(results, report);
+  report_failures(results, report);
+  report_source(results, report);
+  if (can_draw()) {
+    for (const auto& [name, chart] : report.charts()) write_chart(chart, folder / name);
+  }
+  const std::filesystem::path path = folder / "report.md";
+  write_whole_file(path, fmt::format("# {}: {}\n{}", info.name, info.about, report.markdown()));
+  return path;
+}
+
+// ---- Parts of reports ---------------------------------------------------------------------------
+
+std::string cell(const Summary& summary, int digits) {
+  return summary.count > 1
+             ? fmt::format("{:.{}f} ± {:.{}f}", summary.mean, digits, summary.spread, digits)
+             : fmt::format("{:.{}f}", summary.mean, digits);
+}
+
+Table table_over(const Results& results, std::string_view metric, const std::string& coordinate,
+                 const TableOptions& options) {
+  Table table{.head = {"variant"}, .rows = {}};
+  const std::vector<double> values = values_of(results, metric, coordinate);
+  for (const double value : values) {
+    table.head.push_back(fmt::format("{} {}", coordinate, tick_label(value)));
+  }
+  for (const std::string& variant : chosen_variants(results, metric, options)) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(variant);
+    for (const double value : values) {
+      Coordinates at = options.at;
+      at[coordinate] = value;
+      row.push_back(value_cell(results, variant, metric, at, options.digits, options.factor));
+    }
+  }
+  return table;
+}
+
+Table table_of(const Results& results, std::span<const MetricColumn> columns) {
+  Table table{.head = {"variant"}, .rows = {}};
+  for (const MetricColumn& column : columns) table.head.push_back(column.head);
+  for (const std::string& variant : variants_of(results)) {
+    std::vector<std::string> row = {variant};
+    for (const MetricColumn& column : columns) {
+      row.push_back(
+          value_cell(results, variant, column.metric, column.at, column.digits, column.factor));
+    }
+    const bool empty =
+        std::all_of(row.begin() + 1, row.end(), [](const std::string& one) { return one == "-"; });
+    if (!empty) table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::vector<Series> series_over(const Results& results, std::string_view metric,
+                                const std::string& coordinate, const TableOptions& options) {
+  std::vector<Series> all;
+  for (const std::string& variant : chosen_variants(results, metric, options)) {
+    Series series{.label = variant};
+    for (const double value : values_of(results, metric, coordinate)) {
+      Coordinates at = options.at;
+      at[coordinate] = value;
+      if (const auto found = summarize(results, variant, metric, at)) {
+        series.points.push_back({.x = value,
+                                 .y = found->mean * options.factor,
+                                 .spread = found->spread * options.factor});
+      }
+    }
+    all.push_back(std::move(series));
+  }
+  return all;
+}
+
+std::string rank_sentence(std::string_view what, const std::map<std::string, double>& ours,
+                          const std::map<std::string, double>& published) {
+  std::vector<double> x;
+  std::vector<double> y;
+  for (const auto& [name, value] : ours) {
+    const auto other = published.find(name);
+    if (other == published.end()) continue;
+    x.push_back(value);
+    y.push_back(other->second);
+  }
+  if (x.size() < 3) {
+    return fmt::format("Rank correlation with {}: too few in common ({}).", what, x.size());
+  }
+  return fmt::format("Spearman's rank correlation with {}: {:.2f} ({} in common).", what,
+                     spearman(x, y), x.size());
+}
+
+}  // namespace rotary::roformer::lab

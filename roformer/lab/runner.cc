@@ -1,0 +1,284 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "roformer/lab/runner.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "roformer/checkpoint/folder.h"
+#include "roformer/lab/machine.h"
+#include "roformer/lab/settings.h"
+#include "roformer/train/run_lock.h"
+#include "support/message.h"
+#include "support/nearest.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+bool is_row_of(const Row& row, const Unit& unit) {
+  return row.variant == unit.variant && row.seed == unit.seed;
+}
+
+/// "rope, seed 0"
+std::string label_of(const Unit& unit) {
+  return fmt::format("{}, seed {}", unit.variant, unit.seed);
+}
+
+/// A folder name for a variant: letters, digits, '.', '-' and '_' stay.
+std::string folder_name(const Unit& unit) {
+  std::string name = unit.variant;
+  for (char& letter : name) {
+    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                       (letter >= '0' && letter <= '9') || letter == '.' || letter == '-';
+    if (!plain) letter = '_';
+  }
+  return fmt::format("{}-{}", name, unit.seed);
+}
+
+std::string duration_text(double seconds) {
+  if (!(seconds < 1e8)) return "?";
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+void check_variants(const std::vector<Unit>& units, const std::vector<std::string>& wanted) {
+  std::vector<std::string_view> known;
+  for (const Unit& unit : units) known.push_back(unit.variant);
+  for (const std::string& variant : wanted) {
+    if (std::ranges::find(known, variant) != known.end()) continue;
+    const std::string_view near = internal::nearest(variant, known);
+    internal::reject("[lab] --variants: no variant ", variant,
+                     near.empty() ? "" : internal::concat("; perhaps ", near));
+  }
+}
+
+/// The results of the folder; new ones if there are none.
+Results open_results(std::string_view name, const Lab& lab, const LabOptions& options) {
+  const fs::path path = options.folder / "results.json";
+  const std::string machine = machine_name(options.device);
+  const std::string commit = commit_name();
+  if (!fs::exists(path)) {
+    return {.lab = std::string(name),
+            .machine = machine,
+            .commit = commit,
+            .settings = lab.settings(),
+            .rows = {}};
+  }
+  Results results = read_results(path);
+  const auto refuse = [&path](const std::string& what) {
+    throw OtherLab(
+        fmt::format("{} holds other results ({}): choose another folder", path.string(), what));
+  };
+  if (results.lab != name) refuse(fmt::format("lab: {} there, {} here", results.lab, name));
+  if (results.machine != machine) {
+    refuse(fmt::format("machine: {} there, {} here", results.machine, machine));
+  }
+  if (std::string other = difference(results.settings, lab.settings()); !other.empty()) {
+    refuse(other);
+  }
+  // All commits that have made rows are named.
+  if (results.commit.find(commit) == std::string::npos) results.commit += ", " + commit;
+  return results;
+}
+
+/// The state that the threads of a run share.
+class Board {
+ public:
+  Board(Results results, std::vector<Unit> all, std::vector<std::size_t> todo,
+        const LabOptions& options, const LabEvents& events)
+      : results_(std::move(results)),
+        all_(std::move(all)),
+        todo_(std::move(todo)),
+        shares_(todo_.size(), 0.0),
+        options_(options),
+        events_(events) {}
+
+  bool stop() {
+    const std::lock_guard lock(mutex_);
+    return stop_locked();
+  }
+
+  /// The next unit; none at the end.
+  std::optional<std::size_t> next() {
+    const std::lock_guard lock(mutex_);
+    if (next_ == todo_.size() || stop_locked()) return std::nullopt;
+    return next_++;
+  }
+  const Unit& unit(std::size_t job) const { return all_[todo_[job]]; }
+
+  void progress(std::size_t job, double share) {
+    const std::lock_guard lock(mutex_);
+    shares_[job] = std::clamp(share, shares_[job], 1.0);
+    show();
+  }
+
+  void finish(std::size_t job, std::vector<Row> rows, double seconds) {
+    const std::lock_guard lock(mutex_);
+    std::string line = fmt::format("{}: {}", label_of(unit(job)), duration_text(seconds));
+    for (const Row& row : rows) {
+      if (row.metric == kFailed) line += ", failed: " + row.note;
+    }
+    std::erase_if(results_.rows, [&](const Row& row) { return is_row_of(row, unit(job)); });
+    std::ranges::move(rows, std::back_inserter(results_.rows));
+    sort_rows();
+    write_results(options_.folder / "results.json", results_);
+    shares_[job] = 1.0;
+    ++done_;
+    if (events_.say) events_.say(line);
+    show();
+  }
+
+  /// An error outside the units, such as a full disk: it ends the run.
+  void fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    stopped_ = true;
+  }
+  void set_stopped() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  /// After all threads: false if stopped.
+  bool end() {
+    if (error_) std::rethrow_exception(error_);
+    return done_ == static_cast<std::int64_t>(todo_.size());
+  }
+
+ private:
+  bool stop_locked() {
+    stopped_ = stopped_ || (events_.stop && events_.stop());
+    return stopped_;
+  }
+
+  /// In the order of the lab's units, whatever the order in which they ended; then the rest.
+  void sort_rows() {
+    const auto index_of = [this](const Row& row) {
+      return std::ranges::find_if(all_, [&](const Unit& u) { return is_row_of(row, u); }) -
+             all_.begin();
+    };
+    std::ranges::stable_sort(results_.rows, {}, index_of);
+  }
+
+  void show() {
+    if (!events_.show) return;
+    double done = 0.0;
+    double total = 0.0;
+    for (std::size_t job = 0; job < todo_.size(); ++job) {
+      done += shares_[job] * unit(job).cost;
+      total += unit(job).cost;
+    }
+    const double share = total > 0.0 ? done / total : 1.0;
+    const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();
+    std::string text = fmt::format("{} of {} units, {:.0f} %", done_, todo_.size(), 100 * share);
+    if (share > 0.0) {
+      text += fmt::format(", {} left", duration_text(elapsed / share * (1.0 - share)));
+    }
+    events_.show(text);
+  }
+
+  std::mutex mutex_;
+  Results results_;
+  std::vector<Unit> all_;
+  /// Indices into all_.
+  std::vector<std::size_t> todo_;
+  std::vector<double> shares_;
+  const LabOptions& options_;
+  const LabEvents& events_;
+  std::size_t next_ = 0;
+  std::int64_t done_ = 0;
+  bool stopped_ = false;
+  std::exception_ptr error_;
+  Clock::time_point began_ = Clock::now();
+};
+
+std::string message_of(const std::exception& error) {
+  // PyTorch's errors have a backtrace.
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+}
+
+void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options) {
+  const Unit& unit = board.unit(job);
+  const UnitRun run{.unit = unit,
+                    .device = options.device,
+                    .folder = options.folder / "runs" / folder_name(unit),
+                    .stop = [&board] { return board.stop(); },
+                    .progress = [&board, job](double share) { board.progress(job, share); }};
+  const auto began = Clock::now();
+  std::vector<Row> rows;
+  try {
+    rows = lab.run(run);
+  } catch (const Stopped&) {
+    return board.set_stopped();
+  } catch (const std::exception& error) {
+    rows = {run.missing(std::string(kFailed), message_of(error))};
+  }
+  board.finish(job, std::move(rows), std::chrono::duration<double>(Clock::now() - began).count());
+  remove_folder(run.folder);
+}
+
+void run_units(Lab& lab, Board& board, const LabOptions& options, bool own_stream) {
+  try {
+    std::optional<c10::StreamGuard> stream;
+    if (own_stream) {
+      const c10::impl::VirtualGuardImpl device(options.device.type());
+      stream.emplace(device.getStreamFromGlobalPool(options.device));
+    }
+    while (const auto job = board.next()) run_unit(lab, board, *job, options);
+  } catch (...) {
+    board.fail(std::current_exception());
+  }
+}
+
+}  // namespace
+
+bool run_lab(std::string_view name, Lab& lab, const LabOptions& options, const LabEvents& events) {
+  const RunLock lock(options.folder);
+  std::vector<Unit> all = lab.units();
+  check_variants(all, options.variants);
+  Results results = open_results(name, lab, options);
+  if (options.retry) {
+    std::erase_if(results.rows, [](const Row& row) { return row.metric == kFailed; });
+  }
+  std::vector<std::size_t> todo;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool wanted =
+        options.variants.empty() ||
+        std::ranges::find(options.variants, all[i].variant) != options.variants.end();
+    const bool done =
+        std::ranges::any_of(results.rows, [&](const Row& row) { return is_row_of(row, all[i]); });
+    if (wanted && !done) todo.push_back(i);
+  }
+  const bool cuda = options.device.is_cuda();
+  const std::int64_t jobs = cuda ? (options.jobs > 0 ? options.jobs : lab.jobs()) : 1;
+  const auto threads =
+      std::min(static_cast<std::size_t>(std::max<std::int64_t>(jobs, 1)), todo.size());
+  Board board(std::move(results), std::move(all), std::move(todo), options, events);
+  if (threads <= 1) {
+    run_units(lab, board, options, /*own_stream=*/false);
+    return board.end();
+  }
+  std::vector<std::thread> workers;
+  for (std::size_t i = 0; i < threads; ++i) {
+    workers.emplace_back([&] { run_units(lab, board, options, /*own_stream=*/true); });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return board.end();
+}
+
+}  // namespace rotary::roformer::lab

@@ -1,0 +1,225 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The framework of the labs: results, settings, the runner and the report.
+#include <algorithm>
+#include <atomic>
+
+#include "json/json.h"
+#include "lab_testing.h"
+#include "roformer/lab/runner.h"
+#include "roformer/lab/settings.h"
+#include "rotary/error.h"
+
+namespace rotary::roformer::lab {
+namespace {
+
+using internal::Json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Units a, b, c with two seeds; value = 10 * seed + 1.
+class ToyLab final : public Lab {
+ public:
+  explicit ToyLab(Json settings = {{"steps", 3}}) : settings_(std::move(settings)) {}
+  const Json& settings() const override { return settings_; }
+  std::vector<Unit> units() const override {
+    return units_of({{{"name", "a"}}, {{"name", "b"}}, {{"name", "c"}}}, 2);
+  }
+  std::vector<Row> run(const UnitRun& run) override {
+    ++calls;
+    if (run.unit.variant == fails) throw std::runtime_error("out of luck");
+    if (run.unit.variant == stops && run.unit.seed == 1) throw Stopped();
+    return {run.row("loss", 10.0 * static_cast<double>(run.unit.seed) + 1.0, {{"length", 8}})};
+  }
+
+  std::string fails;
+  std::string stops;
+  std::atomic<int> calls = 0;
+
+ private:
+  Json settings_;
+};
+
+class LabRunner : public LabTest {
+ protected:
+  LabOptions toy() const { return {.folder = path("toy")}; }
+  Results toy_results() const { return read_results(path("toy") / "results.json"); }
+};
+
+// ---- Results ------------------------------------------------------------------------------------
+
+TEST_F(LabRunner, ResultsRoundTrip) {
+  Results results{.lab = "length", .machine = "m", .commit = "c", .settings = {{"steps", 3}}};
+  results.rows = {
+      {.variant = "rope", .seed = 1, .at = {{"length", 1024}}, .metric = "p", .value = 2.5},
+      {.variant = "learned", .at = {{"depth", 0.25}}, .metric = "p", .note = "beyond"}};
+  write_results(path("r.json"), results);
+  const Results read = read_results(path("r.json"));
+  EXPECT_EQ(to_json(read), to_json(results));
+  EXPECT_EQ(read.rows[0].at.at("length"), 1024);
+  EXPECT_FALSE(read.rows[1].has_value());
+  EXPECT_THAT(
+      read_file(path("r.json")),
+      HasSubstr(R"({"variant":"rope","seed":1,"at":{"length":1024},"metric":"p","value":2.5})"));
+}
+
+TEST_F(LabRunner, RefusesFilesThatAreNoResults) {
+  for (const char* text : {"", "[]", "{}", R"({"lab": 3})", R"({"lab":"a","machine":"","commit":"",
+       "settings":{},"rows":[{"variant":1}]})"}) {
+    const auto bad = file("bad.json", text);
+    EXPECT_THAT(thrown([&] { read_results(bad); }), HasSubstr("bad.json")) << text;
+  }
+}
+
+TEST_F(LabRunner, SummarizesOverSeeds) {
+  Results results;
+  for (const double value : {1.0, 2.0, 3.0}) {
+    results.rows.push_back(
+        {.variant = "rope", .at = {{"length", 8}}, .metric = "p", .value = value});
+  }
+  results.rows.push_back(
+      {.variant = "rope", .at = {{"length", 16}}, .metric = "p", .note = "beyond"});
+  const auto found = summarize(results, "rope", "p", {{"length", 8}});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->count, 3);
+  EXPECT_DOUBLE_EQ(found->mean, 2.0);
+  EXPECT_DOUBLE_EQ(found->spread, 1.0);
+  EXPECT_EQ(cell(*found, 2), "2.00 ± 1.00");
+  EXPECT_FALSE(summarize(results, "rope", "p", {{"length", 16}}));
+  const Table table = table_over(results, "p", "length");
+  EXPECT_THAT(table.head, ElementsAre("variant", "length 8", "length 16"));
+  EXPECT_THAT(table.rows.at(0), ElementsAre("rope", "2.00 ± 1.00", "beyond"));
+}
+
+TEST(LabReport, RankCorrelation) {
+  const std::map<std::string, double> ours = {{"a", 1}, {"b", 2}, {"c", 9}, {"d", 3}};
+  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 10}, {"b", 20}, {"c", 30}}),
+              HasSubstr("1.00 (3"));
+  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 30}, {"b", 20}, {"c", 10}}), HasSubstr("-1.00"));
+  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 30}}), HasSubstr("too few"));
+}
+
+// ---- Settings -----------------------------------------------------------------------------------
+
+TEST_F(LabRunner, ConfigChangesSettings) {
+  const Json defaults = {{"steps", 10},
+                         {"model", {{"hidden_size", 8}, {"layers", 2}}},
+                         {"encodings", Json::Array{{{"name", "rope"}, {"seeds", 3}}}}};
+  const auto config = file("c.json", R"({"steps": 5, "model": {"layers": 1},
+      "encodings": [{"name": "mine", "x": 1}, {"name": "rope", "seeds": 1}]})");
+  const Json merged = merge_settings(defaults, config);
+  EXPECT_EQ(merged.at("steps").as_int64(), 5);
+  EXPECT_EQ(merged.at("model").at("hidden_size").as_int64(), 8);
+  EXPECT_EQ(merged.at("model").at("layers").as_int64(), 1);
+  ASSERT_EQ(merged.at("encodings").size(), 2U);
+  EXPECT_EQ(merged.at("encodings").elements()[0].at("seeds").as_int64(), 1);
+  EXPECT_EQ(merged.at("encodings").elements()[1].at("name").as_string(), "mine");
+}
+
+TEST_F(LabRunner, RefusesUnknownSettings) {
+  const Json defaults = {{"steps", 10}, {"corpus", {{"train", "a"}}}};
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"stepz": 5})", "stepz: no setting of this lab; perhaps steps"},
+           {R"({"steps": "many"})", "steps: must be number"},
+           {"[1]", "must be a JSON object"},
+           {"{", "c.json"}}) {
+    const auto config = file("c.json", text);
+    EXPECT_THAT(thrown([&] { merge_settings(defaults, config); }), HasSubstr(message));
+  }
+}
+
+TEST(LabSettings, NameTheKey) {
+  const Settings settings(Json{{"steps", 0}, {"lengths", std::vector{0}}, {"rate", -1.0}});
+  EXPECT_THAT(thrown([&] { settings.integer("steps", 1); }), HasSubstr("steps must be"));
+  EXPECT_THAT(thrown([&] { settings.integers("lengths"); }), HasSubstr("lengths must be"));
+  EXPECT_THAT(thrown([&] { settings.number("rate"); }), HasSubstr("rate must be"));
+  EXPECT_THAT(thrown([&] { settings.list("lengths"); }), HasSubstr("names"));
+  EXPECT_THAT(thrown([&] { settings.at("none"); }), HasSubstr("no setting none"));
+}
+
+TEST(LabSettings, RefuseKeysThatNoModelHas) {
+  EXPECT_THAT(thrown([] { model_config({{{"name", "x"}, {"rope_tehta", 3}}}, "settings of x"); }),
+              HasSubstr("settings of x: rope_tehta"));
+}
+
+// ---- The runner ---------------------------------------------------------------------------------
+
+TEST_F(LabRunner, ContinuesWhereItWasInterrupted) {
+  ToyLab whole;
+  ASSERT_TRUE(run_lab("toy", whole, {.folder = path("whole")}, {}));
+  ToyLab first;
+  first.stops = "b";
+  EXPECT_FALSE(run_lab("toy", first, toy(), {}));
+  EXPECT_EQ(toy_results().rows.size(), 3U);
+  ToyLab second;
+  EXPECT_TRUE(run_lab("toy", second, toy(), {}));
+  EXPECT_EQ(second.calls, 3);
+  EXPECT_EQ(read_file(path("toy") / "results.json"), read_file(path("whole") / "results.json"));
+  // Nothing is left to do.
+  ToyLab third;
+  EXPECT_TRUE(run_lab("toy", third, toy(), {}));
+  EXPECT_EQ(third.calls, 0);
+}
+
+TEST_F(LabRunner, StopsBetweenUnits) {
+  ToyLab lab;
+  const LabEvents events{.stop = [&] { return lab.calls >= 2; }};
+  EXPECT_FALSE(run_lab("toy", lab, toy(), events));
+  EXPECT_EQ(lab.calls, 2);
+  EXPECT_EQ(toy_results().rows.size(), 2U);
+}
+
+TEST_F(LabRunner, KeepsFailedUnits) {
+  ToyLab lab;
+  lab.fails = "b";
+  std::vector<std::string> lines;
+  EXPECT_TRUE(
+      run_lab("toy", lab, toy(), {.say = [&](const auto& line) { lines.push_back(line); }}));
+  EXPECT_EQ(toy_results().rows.size(), 6U);
+  EXPECT_EQ(toy_results().rows[2].metric, kFailed);
+  EXPECT_EQ(toy_results().rows[2].note, "out of luck");
+  EXPECT_THAT(lines.at(2), HasSubstr("failed: out of luck"));
+  // Not run again, unless asked for.
+  ToyLab again;
+  EXPECT_TRUE(run_lab("toy", again, toy(), {}));
+  EXPECT_EQ(again.calls, 0);
+  LabOptions retry = toy();
+  retry.retry = true;
+  EXPECT_TRUE(run_lab("toy", again, retry, {}));
+  EXPECT_EQ(again.calls, 2);
+  EXPECT_TRUE(std::ranges::none_of(toy_results().rows,
+                                   [](const Row& row) { return row.metric == kFailed; }));
+}
+
+TEST_F(LabRunner, RowsHaveTheOrderOfTheUnits) {
+  ToyLab lab;
+  LabOptions only = toy();
+  only.variants = {"c", "a"};
+  EXPECT_TRUE(run_lab("toy", lab, only, {}));
+  EXPECT_EQ(lab.calls, 4);
+  EXPECT_TRUE(run_lab("toy", lab, toy(), {}));
+  std::string order;
+  for (const Row& row : toy_results().rows) order += row.variant;
+  EXPECT_EQ(order, "aabbcc");
+}
+
+TEST_F(LabRunner, RefusesOtherSettingsByName) {
+  ToyLab lab;
+  EXPECT_TRUE(run_lab("toy", lab, toy(), {}));
+  ToyLab other({{"steps", 4}});
+  EXPECT_THAT(thrown([&] { run_lab("toy", other, toy(), {}); }),
+              HasSubstr("steps: 3 there, 4 here"));
+  EXPECT_THAT(thrown([&] { run_lab("game", lab, toy(), {}); }), HasSubstr("lab: toy there"));
+  LabOptions wrong = toy();
+  wrong.variants = {"d"};
+  EXPECT_THAT(thrown([&] { run_lab("toy", lab, wrong, {}); }), HasSubstr("no variant d"));
+}
+
+TEST(LabList, FindsLabs) {
+  for (const LabInfo& info : labs()) EXPECT_EQ(&find_lab(info.name), &info);
+  EXPECT_THAT(thrown([] { find_lab("lenght"); }), HasSubstr("perhaps length"));
+}
+
+}  // namespace
+}  // namespace rotary::roformer::lab

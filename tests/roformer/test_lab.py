@@ -1,0 +1,77 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`roformer lab` as a command: results, report, errors, and what Ctrl-C leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from roformer_command import run
+
+TINY = {
+    "steps": 3,
+    "rows": 2,
+    "lengths": [16, 32],
+    "train_length": 16,
+    "encoder_steps": 2,
+    "decode_tokens": 2,
+    "model": {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16},
+}
+
+
+def lab(tmp_path, *arguments, code=0, **changes):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(TINY | changes))
+    return run("lab", "length", "-o", tmp_path / "out", "--quick", "--device", "cpu",
+               "--config", config, *arguments, code=code)  # fmt: skip
+
+
+def test_results_and_report(tmp_path):
+    said = lab(tmp_path, "--variants", "rope,alibi", "--seeds", "2")
+    assert "rope, seed 1" in said
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert list(results) == ["lab", "machine", "commit", "settings", "rows"]
+    assert results["settings"]["steps"] == 3
+    rows = [r for r in results["rows"] if r["metric"] == "perplexity"]
+    assert [(r["variant"], r["seed"], r["at"]["length"]) for r in rows] == [
+        (variant, seed, length)
+        for variant in ("rope", "alibi")
+        for seed in (0, 1)
+        for length in (16, 32)
+    ]
+    report = tmp_path / "out" / "report.md"
+    before = report.read_text()
+    report.unlink()
+    run("lab", "report", tmp_path / "out")
+    assert report.read_text() == before
+
+
+def test_errors_are_one_line(tmp_path):
+    assert "perhaps length" in run("lab", "lenght", "-o", tmp_path / "x", code=2)
+    assert "-o DIR" in run("lab", "length", code=2)
+    assert "results.json" in run("lab", "report", tmp_path, code=1)
+    assert "no setting of this lab" in lab(tmp_path, code=1, stepz=1)
+    assert "no variant ropes; perhaps rope" in lab(tmp_path, "--variants", "ropes", code=2)
+    lab(tmp_path, "--variants", "rope")
+    assert "steps: 3 there, 4 here" in lab(tmp_path, code=2, steps=4)
+
+
+def test_interrupt_and_continue(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(TINY | {"steps": 100000}))
+    arguments = ["-o", tmp_path / "out", "--quick", "--device", "cpu", "--config", config]
+    command = [os.environ["ROFORMER_COMMAND"], "lab", "length", *arguments, "--variants", "rope"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    lock = tmp_path / "out" / "lock"
+    until = time.monotonic() + 60
+    while not lock.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    said, _ = child.communicate(timeout=120)
+    assert child.returncode == 0
+    assert "the same command continues" in said
+    checkpoints = list((tmp_path / "out" / "runs" / "rope-0").glob("model/checkpoints/step-*"))
+    assert len(checkpoints) == 1
