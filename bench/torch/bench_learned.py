@@ -21,9 +21,12 @@ import torch
 import rotary.torch as rt
 
 HEADS, HEAD_DIM = 12, 64
-ROPE = rt.rope_text(
-    {"head_dim": HEAD_DIM, "rotary_dim": HEAD_DIM, "theta": 10000.0, "pairing": "interleaved"}
-)
+
+
+def rope_of(pairing: str) -> str:
+    return rt.rope_text(
+        {"head_dim": HEAD_DIM, "rotary_dim": HEAD_DIM, "theta": 10000.0, "pairing": pairing}
+    )
 
 
 def measure(calls: dict[str, Callable[[], object]], device: str, rounds: int) -> dict[str, float]:
@@ -42,18 +45,22 @@ def measure(calls: dict[str, Callable[[], object]], device: str, rounds: int) ->
     return {name: statistics.median(all_[2:]) for name, all_ in times.items()}
 
 
-def run(batch: int, tokens: int, dtype: torch.dtype, device: str, rounds: int) -> None:
+def run(
+    batch: int, tokens: int, dtype: torch.dtype, pairing: str, device: str, rounds: int
+) -> None:
+    rope = rope_of(pairing)
+
     def heads() -> torch.Tensor:
         x = torch.randn(batch, tokens, HEADS, HEAD_DIM, device=device).to(dtype)
         return x.requires_grad_()
 
     q, k = heads(), heads()
     grads = [torch.randn_like(q), torch.randn_like(k)]
-    shared = torch.ops.rotary.frequencies_like(q, ROPE).detach().requires_grad_()
+    shared = torch.ops.rotary.frequencies_like(q, rope).detach().requires_grad_()
     own = shared.detach().repeat(HEADS, 1, 1).requires_grad_()
 
     def forward(frequencies: torch.Tensor) -> list[torch.Tensor]:
-        return torch.ops.rotary.rotate_learned([q, k], ROPE, frequencies)
+        return torch.ops.rotary.rotate_learned([q, k], rope, frequencies)
 
     def inference(frequencies: torch.Tensor) -> Callable[[], object]:
         def call() -> object:
@@ -68,8 +75,9 @@ def run(batch: int, tokens: int, dtype: torch.dtype, device: str, rounds: int) -
     for name, kind in (("forward", inference), ("forward and backward", training)):
         us = measure({"shared": kind(shared), "per head": kind(own)}, device, rounds)
         print(
-            f"{batch} x {tokens} tokens, {str(dtype)[6:]}, {name}: shared {us['shared']:.0f} us, "
-            f"per head {us['per head']:.0f} us, {us['per head'] / us['shared']:.2f}"
+            f"{batch} x {tokens} tokens, {str(dtype)[6:]}, {pairing}, {name}: "
+            f"shared {us['shared']:.0f} us, per head {us['per head']:.0f} us, "
+            f"{us['per head'] / us['shared']:.2f}"
         )
 
 
@@ -78,12 +86,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tokens", type=int, default=512, help="of a row (512)")
+    parser.add_argument("--batch", type=int, nargs="+", help="rows (1 16 64; on the CPU 1 8 16)")
+    parser.add_argument("--pairing", choices=("interleaved", "half"), default="interleaved")
+    parser.add_argument("--dtype", nargs="+", help="float32 bfloat16 (on the CPU float32)")
     parser.add_argument("--rounds", type=int, default=21, help="repetitions of each (21)")
     options = parser.parse_args(arguments)
-    types = (torch.bfloat16, torch.float32) if options.device == "cuda" else (torch.float32,)
-    for batch in (1, 16, 64) if options.device == "cuda" else (1, 8):
-        for dtype in types:
-            run(batch, options.tokens, dtype, options.device, options.rounds)
+    on_cuda = options.device == "cuda"
+    types = options.dtype or (("bfloat16", "float32") if on_cuda else ("float32",))
+    for batch in options.batch or ((1, 16, 64) if on_cuda else (1, 8, 16)):
+        for name in types:
+            dtype = getattr(torch, name)
+            run(batch, options.tokens, dtype, options.pairing, options.device, options.rounds)
 
 
 if __name__ == "__main__":

@@ -204,20 +204,25 @@ void read_labels(Reader& reader, Config& config) {
 }
 
 std::string known_encodings() {
-  return "rope, xpos, none, learned, sinusoidal, t5, alibi, kerple_log, kerple_power or distance, "
-         "or several with + between them";
+  return "rope, xpos, none, learned, sinusoidal, t5, alibi, kerple_log, kerple_power, distance, "
+         "shaw, nezha or transformer_xl, or several with + between them, of the last three at most "
+         "one and not with rope or xpos";
 }
 
 bool is_encoding(const std::string& text) {
-  constexpr std::array<std::string_view, 10> kEncodings{
-      "rope", "xpos",  "none",       "learned",      "sinusoidal",
-      "t5",   "alibi", "kerple_log", "kerple_power", "distance"};
+  constexpr std::array<std::string_view, 13> kEncodings{
+      "rope",         "xpos",     "none", "learned", "sinusoidal",    "t5", "alibi", "kerple_log",
+      "kerple_power", "distance", "shaw", "nezha",   "transformer_xl"};
   std::istringstream parts(text);
   std::size_t count = 0;
   for (std::string part; std::getline(parts, part, '+'); ++count) {
     if (std::find(kEncodings.begin(), kEncodings.end(), part) == kEncodings.end()) return false;
   }
-  return count > 0 && text.back() != '+';
+  const SplitEncoding split = split_encoding(text);
+  const bool combines = split.of_layers.find('+') == std::string::npos &&
+                        (split.of_layers.empty() || (text.find("rope") == std::string::npos &&
+                                                     text.find("xpos") == std::string::npos));
+  return count > 0 && text.back() != '+' && combines;
 }
 
 template <typename T>
@@ -325,6 +330,18 @@ RopeLearn rope_learn_of(std::string_view name) {
     if (known == name) return learn;
   }
   fail("rope_learn", "none, gain, frequencies, per_head or receptive_field", quote(name));
+}
+
+SplitEncoding split_encoding(const std::string& position_encoding) {
+  SplitEncoding split;
+  std::istringstream parts(position_encoding);
+  for (std::string part; std::getline(parts, part, '+');) {
+    const bool of_layers = part == "shaw" || part == "nezha" || part == "transformer_xl";
+    std::string& to = of_layers ? split.of_layers : split.shared;
+    to += (to.empty() ? "" : "+") + part;
+  }
+  if (split.shared.empty()) split.shared = "none";
+  return split;
 }
 
 std::string_view architecture_of(Task task) noexcept {

@@ -96,7 +96,9 @@ struct Config {
   /// Order of the dropout and the norm of the embeddings.
   bool dropout_before_norm = false;
   /// As in rotary::transformer::EncodingOptions: "rope", "xpos", "none", "learned", "sinusoidal",
-  /// "t5", "alibi", "kerple_log", "kerple_power", "distance", or several with + between them.
+  /// "t5", "alibi", "kerple_log", "kerple_power", "distance", or several with + between them; of
+  /// "shaw", "nezha" and "transformer_xl", which each layer has its own of, at most one, without a
+  /// rotation.
   std::string position_encoding = "rope";
   // The rotation: rope_config.h.
   double rope_theta = 10000.0;
@@ -129,6 +131,14 @@ struct Config {
   }
   bool causal() const noexcept { return is_decoder || task == Task::kCausalLm; }
 };
+
+/// The parts of a position_encoding: of the model, "none" without any, and of each layer, empty
+/// without any.
+struct SplitEncoding {
+  std::string shared{};
+  std::string of_layers{};
+};
+SplitEncoding split_encoding(const std::string& position_encoding);
 
 /// "gain": the name of what is learned.
 std::string_view name_of(RopeLearn learn) noexcept;

@@ -36,7 +36,9 @@ bool can_select_tokens(const Config& config, const ForwardContext& context, cons
   // Kernels with fewer queries than keys are of 16-bit types only; the CPU runs sequence by
   // sequence.
   const bool has_kernel = x.is_cpu() || x.element_size() == 2;
-  return config.attention_type == AttentionKind::kSoftmax && !context.causal &&
+  // Distances of an encoding of the content are those of adjacent tokens.
+  const bool has_content = !split_encoding(config.position_encoding).of_layers.empty();
+  return config.attention_type == AttentionKind::kSoftmax && !context.causal && !has_content &&
          !context.attend.padding && !context.attend.bias && has_kernel && tokens.numel() > 0 &&
          2 * tokens.numel() <= num_tokens &&
          std::ranges::all_of(*context.ropes,

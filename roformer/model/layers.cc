@@ -21,12 +21,27 @@ std::shared_ptr<::torch::nn::Module> add_group(::torch::nn::Module& parent, cons
 std::shared_ptr<transformer::EncodingImpl> encoding_of(const Config& config,
                                                        const Rotation& rotation) {
   return transformer::make_encoding(
-      {.name = config.position_encoding,
+      {.name = split_encoding(config.position_encoding).shared,
        .model_dim = config.embedding_dim(),
        .max_positions = config.max_position_embeddings,
        .heads = config.num_attention_heads,
        .causal = config.causal(),
        .rope = rotation.fixed()->empty() ? std::string() : rotation.fixed()->front().text});
+}
+
+/// The layer's own part of the encoding; null without one.
+std::shared_ptr<transformer::EncodingImpl> layer_encoding_of(const Config& config) {
+  // Where distances are clipped: as in both papers.
+  constexpr std::int64_t kShawDistance = 16;
+  constexpr std::int64_t kNezhaDistance = 64;
+  const std::string name = split_encoding(config.position_encoding).of_layers;
+  if (name.empty()) return nullptr;
+  return transformer::make_encoding(
+      {.name = name,
+       .model_dim = config.hidden_size,
+       .heads = config.num_attention_heads,
+       .max_distance = name == "shaw" ? kShawDistance : kNezhaDistance,
+       .causal = config.causal()});
 }
 
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
@@ -93,6 +108,8 @@ SelfAttentionImpl::SelfAttentionImpl(const Config& config, const LayerRope& rope
   }
   if (rope.index) rotation_ = make_layer_rotation(config, rope.text);
   if (rotation_) register_module("rotation", rotation_);
+  relative_ = layer_encoding_of(config);
+  if (relative_) register_module("relative", relative_);
   if (config.attention_type == AttentionKind::kLinear) {
     linear_ = register_module("linear", std::make_shared<LinearAttentionImpl>(config, rope));
   }
@@ -118,7 +135,9 @@ at::Tensor SelfAttentionImpl::softmax(const Heads& heads, const ForwardContext& 
   if (cache != nullptr) std::tie(keys, values) = cache->softmax.append(keys, values);
   transformer::AttendOptions options = context.attend;
   options.dropout = is_training() ? dropout_ : 0.0;
-  return transformer::attend(heads_first(heads.q), keys, values, options);
+  const at::Tensor queries = heads_first(heads.q);
+  if (relative_) transformer::add_content(*relative_, queries, keys, options);
+  return transformer::attend(queries, keys, values, options);
 }
 
 at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& queries,

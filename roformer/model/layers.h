@@ -48,7 +48,8 @@ class EmbeddingsImpl : public ::torch::nn::Module {
 };
 
 /// "self": "query", "key", "value", "query_norm" and "key_norm" where the config has qk_norm,
-/// "rotation" where the layer has its own, and "linear" (linear_attention.h).
+/// "rotation" where the layer has its own, "relative" where the encoding is one of the content, and
+/// "linear" (linear_attention.h).
 class SelfAttentionImpl : public ::torch::nn::Module {
  public:
   SelfAttentionImpl(const Config& config, const LayerRope& rope);
@@ -74,7 +75,8 @@ class SelfAttentionImpl : public ::torch::nn::Module {
   Dense value_;
   std::shared_ptr<HeadNormImpl> query_norm_;
   std::shared_ptr<HeadNormImpl> key_norm_;
-  std::shared_ptr<LinearAttentionImpl> linear_;  // null: softmax
+  std::shared_ptr<transformer::EncodingImpl> relative_;  // null: none
+  std::shared_ptr<LinearAttentionImpl> linear_;          // null: softmax
 };
 
 /// "dense" and "LayerNorm" over the sum with a residual connection.

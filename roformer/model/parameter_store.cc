@@ -37,7 +37,8 @@ void check_parameter(const std::string& name, const at::Tensor& parameter,
 /// Norms and biases do not decay, nor do frequencies and steps of positions: 0 is no better a value
 /// of them than another.
 bool decays(const std::string& name, const at::Tensor& parameter) {
-  return parameter.dim() >= 2 && name.find(".rotation.") == std::string::npos;
+  const bool is_bias = name.ends_with(".relative.u") || name.ends_with(".relative.v");
+  return parameter.dim() >= 2 && !is_bias && name.find(".rotation.") == std::string::npos;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "transformer/attention/attend_plain.h"
 #include "transformer/attention/flash.h"
 #include "transformer/attention/hopper/fused_attention.h"
 #include "transformer/attention/select_kernel.h"
@@ -144,12 +145,15 @@ const char* per_sequence_backend(const at::Tensor& q, const at::Tensor& k, const
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttendOptions& options) {
   check_attend("attend", q, k, v, options);
-  return run_attend(q, k, v, options);
+  if (!options.value_vectors) return run_attend(q, k, v, options);
+  last_backend() = "math";
+  return attend_plain(q, k, v, options);
 }
 
 std::string attention_backend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const AttendOptions& options) {
   check_attend("attention_backend", q, k, v, options);
+  if (options.value_vectors) return "math";
   AttendOptions narrowed = options;
   const AttentionCall call = select_kernel(q, k, v, narrowed);
   return call.kernel == AttentionCall::Kernel::kPerSequence ? per_sequence_backend(q, k, v, options)
@@ -166,7 +170,8 @@ auto with_arguments(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
                     c10::SymInt first, bool causal, std::optional<c10::SymInt> window,
                     const OptionalTensor& padding, const OptionalTensor& cu_seqlens,
                     const OptionalTensor& cu_seqlens_k, std::optional<c10::SymInt> max_seqlen,
-                    const OptionalTensor& bias, double dropout, std::optional<double> scale) {
+                    const OptionalTensor& bias, double dropout, std::optional<double> scale,
+                    const OptionalTensor& value_vectors) {
   return kFunction(q, k, v,
                    {.first = std::move(first),
                     .causal = causal,
@@ -176,6 +181,7 @@ auto with_arguments(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
                     .cu_seqlens_k = cu_seqlens_k,
                     .max_seqlen = std::move(max_seqlen),
                     .bias = bias,
+                    .value_vectors = value_vectors,
                     .dropout = dropout,
                     .scale = scale});
 }
@@ -187,7 +193,8 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
   const std::string arguments =
       "(Tensor q, Tensor k, Tensor v, *, SymInt first=0, bool causal=False, SymInt? window=None, "
       "Tensor? padding=None, Tensor? cu_seqlens=None, Tensor? cu_seqlens_k=None, "
-      "SymInt? max_seqlen=None, Tensor? bias=None, float dropout=0.0, float? scale=None)";
+      "SymInt? max_seqlen=None, Tensor? bias=None, float dropout=0.0, float? scale=None, "
+      "Tensor? value_vectors=None)";
   m.def(("attend" + arguments + " -> Tensor").c_str(), {at::Tag::pt2_compliant_tag});
   m.def(("attention_backend" + arguments + " -> str").c_str());
   m.def("last_attention_backend() -> str", &rotary::transformer::last_attention_backend);

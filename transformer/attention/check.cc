@@ -62,6 +62,16 @@ void check_bias(std::string_view function, const at::Tensor& q, const at::Tensor
                     bias.sym_sizes(), " of ", bias.scalar_type());
 }
 
+void check_value_vectors(std::string_view function, const at::Tensor& v,
+                         const AttendOptions& options) {
+  const at::Tensor& x = *options.value_vectors;
+  TORCH_CHECK_VALUE(x.dim() == 2 && x.sym_size(0) % 2 == 1 && x.sym_size(1) == v.sym_size(3), "[",
+                    function, "] value_vectors must be [2 max_distance + 1, ", v.sym_size(3),
+                    "], got ", x.sym_sizes());
+  TORCH_CHECK_VALUE(!options.cu_seqlens_k, "[", function,
+                    "] value_vectors support no cu_seqlens_k");
+}
+
 }  // namespace
 
 void check_attend(std::string_view function, const at::Tensor& q, const at::Tensor& k,
@@ -88,6 +98,7 @@ void check_attend(std::string_view function, const at::Tensor& q, const at::Tens
   }
   check_packed(function, options);
   if (options.bias) check_bias(function, q, k, *options.bias);
+  if (options.value_vectors) check_value_vectors(function, v, options);
 }
 
 }  // namespace rotary::transformer

@@ -149,6 +149,13 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const AttentionInputs& in
   options.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_dim))) *
                   (encoding ? encoding->softmax_scale() : 1.0);
   if (targets.score) options.bias = encoding->bias(score_positions(at, q, k, inputs, parallel), q);
+  if (targets.content) {
+    TORCH_CHECK_VALUE(
+        !parallel && !inputs.memory && !inputs.positions,
+        "[Attention] an encoding of the content supports no positions, memory or ranks: its "
+        "distances are those of token indices");
+    add_content(*encoding, q, k, options);
+  }
   const at::Tensor y =
       parallel ? attend_across(q, k, v, *parallel, options) : attend(q, k, v, options);
   backend_ = last_attention_backend();

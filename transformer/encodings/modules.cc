@@ -6,11 +6,13 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "pytorch/rope_cache.h"
 #include "rotary/transformer/encodings.h"
+#include "transformer/encodings/relative_modules.h"
 
 namespace rotary::transformer {
 
@@ -28,6 +30,16 @@ std::vector<at::Tensor> EncodingImpl::rotate(at::TensorList queries, at::TensorL
 
 std::optional<at::Tensor> EncodingImpl::bias(const ScorePositions& /*positions*/,
                                              const at::Tensor& /*like*/) {
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> EncodingImpl::content_bias(const at::Tensor& /*q*/,
+                                                     const at::Tensor& /*k*/,
+                                                     const c10::SymInt& /*first*/) {
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> EncodingImpl::value_vectors(const at::Tensor& /*like*/) {
   return std::nullopt;
 }
 
@@ -196,6 +208,7 @@ class HybridImpl final : public EncodingImpl {
       all.input |= one.input;
       all.query_key |= one.query_key;
       all.score |= one.score;
+      all.content |= one.content;
     }
     return all;
   }
@@ -228,6 +241,21 @@ class HybridImpl final : public EncodingImpl {
       if (one) sum = sum ? *sum + *one : *one;
     }
     return sum;
+  }
+  std::optional<at::Tensor> content_bias(const at::Tensor& q, const at::Tensor& k,
+                                         const c10::SymInt& first) override {
+    std::optional<at::Tensor> sum;
+    for (const auto& part : parts_) {
+      const auto one = part->content_bias(q, k, first);
+      if (one) sum = sum ? *sum + *one : *one;
+    }
+    return sum;
+  }
+  std::optional<at::Tensor> value_vectors(const at::Tensor& like) override {
+    for (const auto& part : parts_) {
+      if (auto vectors = part->value_vectors(like)) return vectors;
+    }
+    return std::nullopt;
   }
 
  private:
@@ -264,10 +292,18 @@ std::shared_ptr<EncodingImpl> make_one(const std::string& name, const EncodingOp
     check_positive(name, "max_distance", options.max_distance);
     return std::make_shared<DistanceImpl>(options);
   }
+  if (name == "shaw" || name == "nezha") {
+    check_positive(name, "max_distance", options.max_distance);
+    return make_shaw(options, name == "shaw");
+  }
+  if (name == "transformer_xl") {
+    check_positive(name, "model_dim", options.model_dim);
+    return make_transformer_xl(options);
+  }
   TORCH_CHECK_VALUE(false,
                     "[make_encoding] name must be none, learned, sinusoidal, t5, alibi, "
-                    "kerple_log, kerple_power, distance, rope or xpos, or several with + between "
-                    "them, got ",
+                    "kerple_log, kerple_power, distance, shaw, nezha, transformer_xl, rope or "
+                    "xpos, or several with + between them, got ",
                     name);
 }
 
@@ -279,6 +315,15 @@ std::shared_ptr<EncodingImpl> make_encoding(const EncodingOptions& options) {
   for (std::string name; std::getline(names, name, '+');) parts.push_back(make_one(name, options));
   if (parts.empty()) return make_one(options.name, options);
   if (parts.size() == 1) return parts[0];
+  const auto num_content =
+      std::ranges::count_if(parts, [](const auto& part) { return part->targets().content; });
+  // Vectors of distances belong to queries and keys that do not know where they are.
+  const bool rotates =
+      std::ranges::any_of(parts, [](const auto& part) { return part->targets().query_key; });
+  TORCH_CHECK_VALUE(num_content == 0 || (num_content == 1 && !rotates),
+                    "[make_encoding] name must have at most one of shaw, nezha and "
+                    "transformer_xl, and neither rope nor xpos with it, got ",
+                    options.name);
   return std::make_shared<HybridImpl>(std::move(parts));
 }
 

@@ -29,8 +29,10 @@ from .encodings import (
     Kerple,
     LearnedPositions,
     Rotation,
+    Shaw,
     Sinusoidal,
     T5Bias,
+    TransformerXL,
     make_encoding,
 )
 from .functional import (
@@ -57,8 +59,8 @@ from .text import rope_text
 __all__ = [
     "Alibi", "Attention", "ContextParallel", "DistanceBias", "Encoding", "Hybrid", "Kerple",
     "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "PositionSteps",
-    "RotaryEmbedding", "Rotation", "Sinusoidal", "T5Bias", "adjoint", "attend",
-    "attention_backend", "check", "last_attention_backend", "linear_attend", "make_encoding",
-    "orthogonal_features", "patch", "rope_text", "rotate", "rotate_", "rotate_by_table", "shift",
-    "shift_", "unrotate", "unrotate_",
+    "RotaryEmbedding", "Rotation", "Shaw", "Sinusoidal", "T5Bias", "TransformerXL", "adjoint",
+    "attend", "attention_backend", "check", "last_attention_backend", "linear_attend",
+    "make_encoding", "orthogonal_features", "patch", "rope_text", "rotate", "rotate_",
+    "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip

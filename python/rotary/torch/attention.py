@@ -67,6 +67,7 @@ def attend(
     bias: Tensor | None = None,
     dropout: float = 0.0,
     scale: float | None = None,
+    value_vectors: Tensor | None = None,
 ) -> Tensor:
     """softmax(scale q k^T + bias) v over [batch, heads, tokens, head_dim], with any strides. k and
     v may have fewer heads than q, a divisor of their number; v may have another head_dim.
@@ -81,6 +82,8 @@ def attend(
         first       query t is aligned with key first + t: earlier keys come from a cache
 
     bias broadcasts to [batch, heads, queries, keys]. scale is 1/sqrt(head_dim) by default.
+    value_vectors, [2 m + 1, head_dim of v], adds sum_j w_ij value_vectors[m + clip(j - i, -m, m)]
+    to the outputs of the weights w, by token index (Shaw et al. 2018), with plain operations.
     rope rotates q and k first, both at `positions` (or those of cu_seqlens), and its softmax_scale
     is applied. Keys of a cache are rotated already: give no rope for them.
     """
@@ -109,6 +112,7 @@ def attend(
         bias=bias,
         dropout=dropout,
         scale=scale,
+        value_vectors=value_vectors,
     )
     return result
 
@@ -301,6 +305,18 @@ class Attention(Projections):
             by_index = cache is not None or not (given or memory is not None)
             of_queries = None if by_index else (positions, cu_seqlens)
             options["bias"] = self._bias(encoding, q, k, first, of_queries, of_keys)
+        if encoding is not None and "content" in encoding.targets:
+            if across is not None or given or memory is not None:
+                raise ValueError(
+                    "[Attention] an encoding of the content supports no positions, memory or "
+                    "ranks: its distances are those of token indices"
+                )
+            content = encoding.content_bias(q, k, first)
+            if content is not None:
+                content = content * options["scale"]
+                bias = options.get("bias")
+                options["bias"] = content if bias is None else bias + content
+            options["value_vectors"] = encoding.value_vectors(q)
         if across is not None:
             y = across.attend(q, k, v, **options)
         else:

@@ -24,7 +24,7 @@ from ._library import ops
 from .module import Learned as Learn
 from .module import RotaryEmbedding
 
-Target = Literal["input", "query_key", "score"]
+Target = Literal["input", "query_key", "score", "content"]
 
 #: Standard deviation of initial embeddings, as in BERT and T5.
 _INIT_STD = 0.02
@@ -68,6 +68,16 @@ class Encoding(nn.Module):
         """[heads, queries, keys] on the device of `like`, with a batch in front where positions
         ([tokens] or [batch, tokens]) have one. By default queries have the positions from `first`
         on, keys those from 0."""
+        return None
+
+    def content_bias(self, q: Tensor, k: Tensor, first: int = 0) -> Tensor | None:
+        """Scores beside q k^T that depend on queries or keys, [batch, heads, tokens, head_dim],
+        before both are scaled: [batch, heads, queries, keys]. Distances are those of token
+        indices; query t has the index of key first + t."""
+        return None
+
+    def value_vectors(self, like: Tensor) -> Tensor | None:
+        """What attend() takes under this name, on the device of `like`."""
         return None
 
     @property
@@ -198,6 +208,57 @@ class DistanceBias(Encoding):
         return result
 
 
+class Shaw(Encoding):
+    """Keys and values get a vector of the clipped distance j - i (Shaw et al. 2018): learned, or
+    with learn=False NEZHA's sinusoids (Wei et al. 2019)."""
+
+    targets = frozenset(["content"])
+
+    def __init__(
+        self, head_dim: int, *, max_distance: int = 128, causal: bool = False, learn: bool = True
+    ) -> None:
+        super().__init__()
+        self._later = max_distance if causal else 0
+        self._shape = (2 * max_distance + 1 - self._later, head_dim)
+        self.keys: nn.Parameter | None = None
+        self.values: nn.Parameter | None = None
+        if learn:
+            self.keys = nn.Parameter(torch.randn(self._shape) * _INIT_STD)
+            self.values = nn.Parameter(torch.randn(self._shape) * _INIT_STD)
+
+    def _table(self, learned: Tensor | None, like: Tensor) -> Tensor:
+        if learned is None:
+            zeros = torch.zeros(self._shape, dtype=torch.float64, device=like.device)
+            learned = ops.add_sinusoids(zeros)
+        return nn.functional.pad(learned, (0, 0, 0, self._later)) if self._later else learned
+
+    def content_bias(self, q: Tensor, k: Tensor, first: int = 0) -> Tensor | None:
+        result: Tensor = ops.shaw_bias(q, self._table(self.keys, q), k.shape[2], first)
+        return result
+
+    def value_vectors(self, like: Tensor) -> Tensor | None:
+        return self._table(self.values, like)
+
+
+class TransformerXL(Encoding):
+    """(q_i + v) . W R_(i-j) + u . k_j beside q_i . k_j, R sinusoids and W position.weight (Dai et
+    al. 2019, 3.3)."""
+
+    targets = frozenset(["content"])
+
+    def __init__(self, model_dim: int, heads: int, *, head_dim: int | None = None) -> None:
+        super().__init__()
+        head_dim = model_dim // heads if head_dim is None else head_dim
+        self.position = nn.Linear(model_dim, heads * head_dim, bias=False)
+        nn.init.normal_(self.position.weight, std=_INIT_STD)
+        self.u = nn.Parameter(torch.randn(heads, head_dim) * _INIT_STD)
+        self.v = nn.Parameter(torch.randn(heads, head_dim) * _INIT_STD)
+
+    def content_bias(self, q: Tensor, k: Tensor, first: int = 0) -> Tensor | None:
+        result: Tensor = ops.transformer_xl_bias(q, k, self.position.weight, self.u, self.v, first)
+        return result
+
+
 class Rotation(Encoding):
     """RoPE of any rope (Su et al. 2021), and xPos (Sun et al. 2022) where it grows: queries grow,
     keys decay."""
@@ -284,6 +345,14 @@ class Hybrid(Encoding):
                 total = one if total is None else total + one
         return total
 
+    def content_bias(self, q: Tensor, k: Tensor, first: int = 0) -> Tensor | None:
+        biases = (part.content_bias(q, k, first) for part in self.parts)
+        return next((bias for bias in biases if bias is not None), None)
+
+    def value_vectors(self, like: Tensor) -> Tensor | None:
+        tables = (part.value_vectors(like) for part in self.parts)
+        return next((table for table in tables if table is not None), None)
+
 
 def make_encoding(
     name: str,
@@ -291,6 +360,7 @@ def make_encoding(
     model_dim: int = 0,
     max_positions: int = 512,
     heads: int = 0,
+    head_dim: int = 0,
     buckets: int = 32,
     max_distance: int = 128,
     causal: bool = False,
@@ -299,9 +369,12 @@ def make_encoding(
 ) -> Encoding:
     """An encoding by its name: none, learned (model_dim, max_positions), sinusoidal, t5 (heads,
     buckets, max_distance, causal), alibi (heads), kerple_log, kerple_power (heads), distance
-    (heads, max_distance, causal), rope, xpos (rope, learn, heads); or several: "rope+alibi".
+    (heads, max_distance, causal), shaw, nezha (head_dim, max_distance, causal), transformer_xl
+    (model_dim, heads, head_dim), rope, xpos (rope, learn, heads); or several: "rope+alibi".
 
-    causal: t5 and distance have no parameters for later keys, which are never attended to."""
+    head_dim: 0 is model_dim / heads.
+    causal: t5, distance, shaw and nezha have no parameters for later keys, which are never
+    attended to."""
 
     def positive(value: int, what: str) -> int:
         if value <= 0:
@@ -329,6 +402,18 @@ def make_encoding(
             f"or several with + between them, got {part!r}"
         )
 
+    def size_of_head(part: str) -> int:
+        if head_dim <= 0 and (model_dim <= 0 or model_dim % positive(heads, "heads")):
+            raise ValueError(
+                "[make_encoding] head_dim, or a model_dim that heads divide, must be given for "
+                f"{part}, got {head_dim} and {model_dim}"
+            )
+        return head_dim or model_dim // heads
+
+    def shaw(part: str) -> Encoding:
+        clip = positive(max_distance, "max_distance")
+        return Shaw(size_of_head(part), max_distance=clip, causal=causal, learn=part == "shaw")
+
     makers: dict[str, Callable[[], Encoding]] = {
         "none": Encoding,
         "sinusoidal": Sinusoidal,
@@ -343,6 +428,21 @@ def make_encoding(
             max_distance=positive(max_distance, "max_distance"),
             causal=causal,
         ),
+        "shaw": lambda: shaw("shaw"),
+        "nezha": lambda: shaw("nezha"),
+        "transformer_xl": lambda: TransformerXL(
+            positive(model_dim, "model_dim"),
+            positive(heads, "heads"),
+            head_dim=size_of_head("transformer_xl"),
+        ),
     }
     parts = [one(part) for part in name.split("+")]
+    # Vectors of distances belong to queries and keys that do not know where they are.
+    num_content = sum("content" in part.targets for part in parts)
+    rotates = any("query_key" in part.targets for part in parts)
+    if num_content > 1 or (num_content == 1 and rotates):
+        raise ValueError(
+            "[make_encoding] name must have at most one of shaw, nezha and transformer_xl, and "
+            f"neither rope nor xpos with it, got {name!r}"
+        )
     return parts[0] if len(parts) == 1 else Hybrid(*parts)

@@ -52,6 +52,10 @@ struct AttendOptions {
   std::optional<c10::SymInt> max_seqlen{};
   /// Added to the scores: what broadcasts to [batch, heads, queries, keys].
   std::optional<at::Tensor> bias{};
+  /// Vectors of relative distances that the weights w add to the outputs (Shaw et al. 2018):
+  /// [2 m + 1, head_dim of v], sum_j w_ij value_vectors[m + clip(j - i, -m, m)] by token index. Runs
+  /// PyTorch's plain operations.
+  std::optional<at::Tensor> value_vectors{};
   /// Probability of dropping an attention weight.
   double dropout = 0.0;
   /// 1 / sqrt(head_dim) by default.
@@ -66,6 +70,11 @@ struct AttendOptions {
 /// may have fewer heads than q, a divisor of their number; v may have another head_dim.
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttendOptions& options = {});
+
+/// Adds what an encoding of the content does to the options of attend(q, k, v), whose `first` and
+/// `scale` are set.
+void add_content(EncodingImpl& encoding, const at::Tensor& q, const at::Tensor& k,
+                 AttendOptions& options);
 
 /// The backend that attend() selects: "rotary", the library's own, or PyTorch's "flash", "cudnn",
 /// "efficient" or "math".

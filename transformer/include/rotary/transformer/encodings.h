@@ -10,7 +10,8 @@
 ///   encoding});
 ///
 /// An encoding acts on the input (added to token embeddings), on queries and keys (rotated), on the
-/// attention scores (a bias), or on several of these, and leaves the rest unchanged. Each follows
+/// attention scores (a bias, or one that depends on the content: on queries and keys, which may act
+/// on the outputs, too), or on several of these, and leaves the rest unchanged. Each follows
 /// its paper; docs/attention.md has the formulas. rotary.torch.encodings is the same in Python,
 /// with the same parameter names.
 #pragma once
@@ -35,6 +36,7 @@ struct EncodingTargets {
   bool input = false;
   bool query_key = false;
   bool score = false;
+  bool content = false;
 };
 
 /// Positions of the queries and keys of a score matrix: `queries` consecutive ones from `first` on
@@ -65,6 +67,15 @@ class EncodingImpl : public ::torch::nn::Module {
   /// Bias of the scores, [heads, queries, keys] on the device of `like`, with a batch in front
   /// where positions have one; none where the encoding has no bias.
   virtual std::optional<at::Tensor> bias(const ScorePositions& positions, const at::Tensor& like);
+
+  /// Scores beside q k^T that depend on queries q or keys k, [batch, heads, tokens, head_dim], before
+  /// both are scaled: [batch, heads, queries, keys]. Distances are those of token indices; query t
+  /// has the index of key `first` + t.
+  virtual std::optional<at::Tensor> content_bias(const at::Tensor& q, const at::Tensor& k,
+                                                 const c10::SymInt& first);
+  /// AttendOptions::value_vectors, on the device of `like`; none where outputs are those of the
+  /// values alone.
+  virtual std::optional<at::Tensor> value_vectors(const at::Tensor& like);
 
   /// Factor of the scores beside 1 / sqrt(head_dim).
   virtual double softmax_scale() const { return 1.0; }
@@ -104,11 +115,27 @@ at::Tensor kerple_bias(const at::Tensor& r1, const at::Tensor& r2, const ScorePo
 /// the outermost row.
 at::Tensor distance_bias(const at::Tensor& table, const ScorePositions& positions, bool causal);
 
+/// q_i . table[clip(j - i)] (Shaw et al. 2018, eq. 4): q [batch, heads, queries, head_dim], query i
+/// of index `first` + i, against `keys` keys; table [2 m + 1, head_dim], row m for j = i. Memory of
+/// queries x (queries + keys).
+at::Tensor shaw_bias(const at::Tensor& q, const at::Tensor& table, const c10::SymInt& keys,
+                     const c10::SymInt& first = 0);
+/// sum_j weights_ij table[clip(j - i)] (its eq. 3): weights [batch, heads, queries, keys].
+at::Tensor shaw_outputs(const at::Tensor& weights, const at::Tensor& table,
+                        const c10::SymInt& first = 0);
+
+/// (q_i + v) . W R_(i-j) + u . k_j (Dai et al. 2019, 3.3): W is `weight`, [heads head_dim,
+/// model_dim], u and v are [heads, head_dim], R is add_sinusoids()'s.
+at::Tensor transformer_xl_bias(const at::Tensor& q, const at::Tensor& k, const at::Tensor& weight,
+                               const at::Tensor& u, const at::Tensor& v,
+                               const c10::SymInt& first = 0);
+
 // ---- As modules ---------------------------------------------------------------------------------
 
 struct EncodingOptions {
   /// "none", "learned", "sinusoidal", "t5", "alibi", "kerple_log", "kerple_power", "distance",
-  /// "rope", "xpos" (a rope with growth), or several of them: "rope+alibi", "rope+distance".
+  /// "shaw", "nezha", "transformer_xl", "rope", "xpos" (a rope with growth), or several of them:
+  /// "rope+alibi", "rope+distance".
   std::string name = "none";
   /// learned: parameter weight [max_positions, model_dim].
   std::int64_t model_dim = 0;
@@ -118,7 +145,11 @@ struct EncodingOptions {
   std::int64_t heads = 0;
   std::int64_t buckets = 32;
   std::int64_t max_distance = 128;
-  /// t5, distance: later keys are masked and need no parameters.
+  /// shaw: parameters keys and values [max_distance + 1 or 2 max_distance + 1, head_dim], nezha:
+  /// the same as sinusoids; transformer_xl: position.weight [heads head_dim, model_dim], u
+  /// and v [heads, head_dim]. 0: model_dim / heads.
+  std::int64_t head_dim = 0;
+  /// t5, distance, shaw, nezha: later keys are masked and need no parameters.
   bool causal = false;
   /// rope, xpos; learn as in RotaryEmbedding, kPerHead for `heads`.
   std::string rope{};
