@@ -20,8 +20,9 @@ Json length_decoders(bool quick) {
   for (const char* name : {"rope", "alibi", "t5", "none"}) {
     all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", quick ? 1 : 3}});
   }
-  for (const char* name : {"learned", "sinusoidal", "xpos", "kerple_log", "kerple_power",
-                           "distance", "rope+alibi", "rope+t5", "rope+distance"}) {
+  for (const char* name :
+       {"learned", "sinusoidal", "xpos", "kerple_log", "kerple_power", "distance", "shaw", "nezha",
+        "transformer_xl", "rope+alibi", "rope+t5", "rope+distance"}) {
     all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", 1}});
   }
   return all;
