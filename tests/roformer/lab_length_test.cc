@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr const char* kModel = R"("steps": 4, "warmup_steps": 1, "rows": 2, "train_length": 32,
   "model": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-            "intermediate_size": 16},
+            "intermediate_size": 16, "initializer_range": 0.2},
   "corpus": {"train": "train.txt", "held_out": "held_out.txt", "held_out_texts": 2})";
 
 std::string length_config() {
