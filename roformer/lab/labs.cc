@@ -24,6 +24,10 @@ const std::vector<LabInfo>& labs() {
        .about = "One model with its context stretched by every recipe, before and after tuning",
        .make = make_extend_lab,
        .report = report_extend},
+      {.name = "image",
+       .about = "Vision Transformers: encodings of patches by the size of the images",
+       .make = make_image_lab,
+       .report = report_image},
   };
   return kLabs;
 }

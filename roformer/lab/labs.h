@@ -19,4 +19,7 @@ void report_base(const Results& results, Report& report);
 std::unique_ptr<Lab> make_extend_lab(const LabOptions& options);
 void report_extend(const Results& results, Report& report);
 
+std::unique_ptr<Lab> make_image_lab(const LabOptions& options);
+void report_image(const Results& results, Report& report);
+
 }  // namespace rotary::roformer::lab
