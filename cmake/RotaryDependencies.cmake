@@ -74,6 +74,11 @@ if(ROTARY_BUILD_ROFORMER AND ROTARY_BUILD_TORCH)
   if(NOT Cairo_FOUND)
     message(STATUS "rotary: no cairo (Debian and Ubuntu: libcairo2-dev): `roformer lab` draws no plots")
   endif()
+  # The images of `roformer lab image`. Optional: its small setting draws shapes.
+  find_package(JPEG QUIET)
+  if(NOT JPEG_FOUND)
+    message(STATUS "rotary: no libjpeg (Debian and Ubuntu: libjpeg-dev): `roformer lab image` reads no CIFAR-10")
+  endif()
 endif()
 
 if(ROTARY_BUILD_TESTS)

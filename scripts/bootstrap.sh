@@ -79,6 +79,7 @@ need libfmt-dev have_header fmt/core.h
 if [[ $level == build || $level == test || $level == lint || $level == check ]]; then
   need libutf8proc-dev have_header utf8proc.h
   need libcairo2-dev have_header cairo/cairo.h
+  need libjpeg-dev have_header jpeglib.h
   need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
 fi
 if [[ $level == wheel ]]; then

@@ -36,6 +36,10 @@ const std::vector<LabInfo>& labs() {
        .about = "Learned frequencies against fixed ones: quality, and how far they move",
        .make = make_learned_lab,
        .report = report_learned},
+      {.name = "image",
+       .about = "Vision Transformers: encodings of patches by the size of the images",
+       .make = make_image_lab,
+       .report = report_image},
   };
   return kLabs;
 }

@@ -28,4 +28,7 @@ void report_roformer(const Results& results, Report& report);
 std::unique_ptr<Lab> make_learned_lab(const LabOptions& options);
 void report_learned(const Results& results, Report& report);
 
+std::unique_ptr<Lab> make_image_lab(const LabOptions& options);
+void report_image(const Results& results, Report& report);
+
 }  // namespace rotary::roformer::lab

@@ -67,11 +67,16 @@ LayerPositions LayerRotationImpl::positions(const at::Tensor& x, const ForwardCo
   return positions;
 }
 
+/// Steps of each head give positions [batch, heads, tokens]; without steps, three dimensions are those
+/// of several axes.
+bool LayerRotationImpl::has_positions_per_head(const torch::TokenPositions& positions) const {
+  return steps_ && positions.positions && positions.positions->dim() == 3;
+}
+
 /// Positions [batch, heads, tokens]: heads join the batch.
 at::Tensor LayerRotationImpl::apply(bool forward, const at::Tensor& x,
                                     const torch::TokenPositions& positions) {
-  const bool per_head = positions.positions && positions.positions->dim() == 3;
-  if (!per_head) return apply_all(forward, {x}, positions)[0];
+  if (!has_positions_per_head(positions)) return apply_all(forward, {x}, positions)[0];
   const bool tokens_first = positions.token_dim == -3;
   const at::Tensor heads_first = tokens_first ? x.transpose(1, 2) : x;
   torch::TokenPositions flat{.positions = positions.positions->flatten(0, 1), .token_dim = -2};
@@ -91,9 +96,7 @@ std::vector<at::Tensor> LayerRotationImpl::apply_all(bool forward, std::vector<a
 }
 
 Heads LayerRotationImpl::rotate(const Heads& heads, const LayerPositions& positions, bool values) {
-  const auto& at = positions.keys.positions;
-  const bool per_head = at && at->dim() == 3;
-  if (positions.shared && !per_head) {
+  if (positions.shared && !has_positions_per_head(positions.keys)) {
     std::vector<at::Tensor> all = {heads.q, heads.k};
     if (values) all.push_back(heads.v);
     all = apply_all(true, std::move(all), positions.keys);

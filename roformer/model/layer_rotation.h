@@ -49,6 +49,7 @@ class LayerRotationImpl : public ::torch::nn::Module {
   at::Tensor unrotate(const at::Tensor& y, const LayerPositions& positions);
 
  private:
+  bool has_positions_per_head(const torch::TokenPositions& positions) const;
   at::Tensor apply(bool forward, const at::Tensor& x, const torch::TokenPositions& positions);
   std::vector<at::Tensor> apply_all(bool forward, std::vector<at::Tensor> tensors,
                                     const torch::TokenPositions& positions);
