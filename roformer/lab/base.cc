@@ -55,7 +55,7 @@ Json base_defaults(bool quick) {
                                 : std::vector{16, 64, 128, 256, 500, 1000, 2000, 4000};
   settings["retrieval_rows"] = quick ? 32 : 256;
   settings["needle_share"] = 0.5;
-  settings["needle_pairs"] = quick ? 4 : 8;
+  settings["needle_pairs"] = quick ? 4 : 24;
   settings["model"] = default_model(quick);
   settings["corpus"] = default_corpus(quick);
   settings["rotations"] = base_rotations(quick);

@@ -31,7 +31,7 @@ Json extend_defaults(bool quick) {
   settings["depths"] = std::vector{0.0, 0.25, 0.5, 0.75, 0.95};
   settings["retrieval_rows"] = quick ? 16 : 256;
   settings["needle_share"] = 0.5;
-  settings["needle_pairs"] = quick ? 4 : 8;
+  settings["needle_pairs"] = quick ? 4 : 24;
   settings["tune_share"] = 0.05;
   settings["tune_learning_rate"] = quick ? 1e-3 : 1e-4;
   settings["model"] = default_model(quick);
