@@ -133,7 +133,6 @@ class ExtendLab final : public Lab {
   RopeChange change_of(const Json& recipe, std::int64_t factor,
                        const std::vector<double>& divisors) const {
     return make_rope_change(recipe, {.factor = static_cast<double>(factor),
-                                     .trained = train_length_,
                                      .pairs = base_config().head_dim() / 2,
                                      .divisors = divisors});
   }

@@ -65,8 +65,6 @@ Json default_rope_recipes() {
 
 RopeChange make_rope_change(const Json& recipe, const Stretch& stretch) {
   RopeChange change;
-  change.context = static_cast<std::int64_t>(
-      std::llround(stretch.factor * static_cast<double>(stretch.trained)));
   const Json* rope = recipe.find("rope");
   if (rope == nullptr) return change;
   Json dict = Json::object();

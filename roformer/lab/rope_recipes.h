@@ -22,14 +22,12 @@ internal::Json default_rope_recipes();
 
 struct Stretch {
   double factor = 2.0;
-  /// The length of training.
-  std::int64_t trained = 512;
   std::int64_t pairs = 32;
   /// Empty: the factor for every pair.
   std::vector<double> divisors{};
 };
-/// The change for a recipe of the settings: its places filled, with the stretched length as its
-/// context. Throws std::invalid_argument for another text in a place.
+/// The change for a recipe of the settings, its places filled. Recipes that depend on the context
+/// in use follow the length of each text. Throws std::invalid_argument for another text in a place.
 RopeChange make_rope_change(const internal::Json& recipe, const Stretch& stretch);
 
 /// Whether a recipe has a place for "divisors".

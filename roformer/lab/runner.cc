@@ -7,15 +7,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
+#include <ftw.h>
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <cstdio>
 #include <mutex>
 #include <optional>
 #include <thread>
 
-#include "roformer/checkpoint/folder.h"
 #include "roformer/lab/machine.h"
 #include "roformer/lab/settings.h"
 #include "roformer/train/run_lock.h"
@@ -212,6 +212,15 @@ std::string message_of(const std::exception& error) {
   return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
 }
 
+/// With everything in it; links are not followed, errors ignored. Not remove_all(), for the reason
+/// in roformer/checkpoint/folder.h.
+void remove_tree(const fs::path& folder) noexcept {
+  const auto remove = [](const char* path, const struct stat*, int, struct FTW*) {
+    return std::remove(path);
+  };
+  ::nftw(folder.c_str(), remove, /*descriptors=*/16, FTW_DEPTH | FTW_PHYS);
+}
+
 void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options) {
   const Unit& unit = board.unit(job);
   const UnitRun run{.unit = unit,
@@ -229,7 +238,7 @@ void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options
     rows = {run.missing(std::string(kFailed), message_of(error))};
   }
   board.finish(job, std::move(rows), std::chrono::duration<double>(Clock::now() - began).count());
-  remove_folder(run.folder);
+  remove_tree(run.folder);
 }
 
 void run_units(Lab& lab, Board& board, const LabOptions& options, bool own_stream) {
