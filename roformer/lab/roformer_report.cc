@@ -35,6 +35,13 @@ Chart curves_over(std::string title, std::vector<Series> ours,
   return chart;
 }
 
+/// The variants that have a number in the first column: those of one of the experiments.
+Table rows_with_first(const Results& results, std::span<const MetricColumn> columns) {
+  Table table = table_of(results, columns);
+  std::erase_if(table.rows, [](const std::vector<std::string>& row) { return row[1] == "-"; });
+  return table;
+}
+
 /// The loss of a published curve at some of its steps.
 Table published_losses(std::span<const PublishedCurve> curves) {
   Table table{.head = {"curve", "first point", "middle", "last point"}, .rows = {}};
@@ -61,7 +68,7 @@ void report_masked(const Results& results, Report& report) {
        {.metric = "masked_accuracy", .head = "held-out accuracy, %", .digits = 2, .factor = 100.0},
        {.metric = "parameters", .head = "parameters", .digits = 0},
        {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
-  report.table(table_of(results, columns));
+  report.table(rows_with_first(results, columns));
   report.chart("masked_loss",
                curves_over("Masked LM, over figure 3 (left) of the paper",
                            series_over(results, "masked_loss", "step"), published_masked_curves()));
@@ -85,7 +92,7 @@ void report_linear(const Results& results, Report& report) {
        {.metric = "held_out_loss", .head = "held-out loss", .digits = 3},
        {.metric = "parameters", .head = "parameters", .digits = 0},
        {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
-  report.table(table_of(results, columns));
+  report.table(rows_with_first(results, columns));
   report.chart("character_loss", curves_over("Character LM, over figure 3 (right) of the paper",
                                              series_over(results, "character_loss", "step"),
                                              published_performer_curves()));

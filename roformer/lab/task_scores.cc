@@ -14,21 +14,6 @@ namespace {
 
 at::Device device_of(const ModelImpl& model) { return model.roformer().word_embeddings().device(); }
 
-/// Whether, in each row, every label is what the model predicts.
-std::vector<bool> right_rows(ModelImpl& model, const Batch& batch) {
-  const at::NoGradGuard no_grad;
-  const Inputs inputs = to_inputs(batch, Task::kCausalLm, device_of(model));
-  // One prediction for each label, in the order of the rows.
-  const at::Tensor predicted = model.forward(inputs).logits.argmax(-1).cpu().contiguous();
-  const std::int64_t* next = predicted.const_data_ptr<std::int64_t>();
-  std::vector<bool> right(static_cast<std::size_t>(batch.rows), true);
-  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
-    if (batch.labels[i] == kIgnoreIndex) continue;
-    if (*next++ != batch.labels[i]) right[i / static_cast<std::size_t>(batch.length)] = false;
-  }
-  return right;
-}
-
 /// [prompts, max_tokens]: ids, and -1 where a prompt has ended.
 at::Tensor forced_ids(const Alphabet& alphabet, const std::vector<std::string>& prompts,
                       std::int64_t max_tokens) {
@@ -44,13 +29,29 @@ at::Tensor forced_ids(const Alphabet& alphabet, const std::vector<std::string>& 
 
 }  // namespace
 
-double exact_match(ModelImpl& model, TaskKind task, std::int64_t length, std::int64_t problems,
-                   std::uint64_t seed) {
+TaskScore score_task(ModelImpl& model, TaskKind task, std::int64_t length, std::int64_t problems,
+                     std::uint64_t seed) {
+  const at::NoGradGuard no_grad;
   Random random(seed, static_cast<std::uint64_t>(length));
-  const std::vector<bool> right = right_rows(
-      model,
-      task_batch(task, {.rows = problems, .min_length = length, .max_length = length}, random));
-  return static_cast<double>(std::ranges::count(right, true)) / static_cast<double>(problems);
+  const Batch batch =
+      task_batch(task, {.rows = problems, .min_length = length, .max_length = length}, random);
+  const Inputs inputs = to_inputs(batch, Task::kCausalLm, device_of(model));
+  // One prediction for each label, in the order of the rows.
+  const at::Tensor predicted = model.forward(inputs).logits.argmax(-1).cpu().contiguous();
+  const auto* next = predicted.const_data_ptr<std::int64_t>();
+  std::vector<bool> is_right(static_cast<std::size_t>(problems), true);
+  std::int64_t right = 0;
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] == kIgnoreIndex) continue;
+    if (*next++ == batch.labels[i]) {
+      ++right;
+    } else {
+      is_right[i / static_cast<std::size_t>(batch.length)] = false;
+    }
+  }
+  return {.exact = static_cast<double>(std::ranges::count(is_right, true)) /
+                   static_cast<double>(problems),
+          .tokens = static_cast<double>(right) / static_cast<double>(predicted.numel())};
 }
 
 std::vector<std::string> continue_greedily(ModelImpl& model, const Alphabet& alphabet,

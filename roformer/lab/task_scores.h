@@ -14,11 +14,18 @@
 
 namespace rotary::roformer::lab {
 
-/// Share of `problems` problems of one length whose whole answer is right, [end] included. Each
-/// token of an answer is predicted after the right ones before it: the answer is right if and only
-/// if greedy decoding gives it. The problems depend on task, length and seed alone.
-double exact_match(ModelImpl& model, TaskKind task, std::int64_t length, std::int64_t problems,
-                   std::uint64_t seed);
+struct TaskScore {
+  /// Share of the problems whose whole answer is right, [end] included. Each token of an answer is
+  /// predicted after the right ones before it: the answer is right if and only if greedy decoding
+  /// gives it.
+  double exact = 0.0;
+  /// Share of the tokens of the answers that are right.
+  double tokens = 0.0;
+};
+
+/// Of `problems` problems of one length, which depend on task, length and seed alone.
+TaskScore score_task(ModelImpl& model, TaskKind task, std::int64_t length, std::int64_t problems,
+                     std::uint64_t seed);
 
 /// Greedy continuations: of each prompt, until all rows together have `max_tokens` tokens. Ids are
 /// those of the alphabet; what follows the first '#' is left out.

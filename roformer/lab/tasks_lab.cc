@@ -131,7 +131,6 @@ std::vector<Row> TasksLab::run_encoding(const UnitRun& run) const {
 void TasksLab::run_task(std::size_t index, const Config& config, const UnitRun& run,
                         std::vector<Row>& rows) const {
   const TaskKind task = tasks_[index];
-  const std::string metric = exact_metric(name_of(task));
   const auto seed = static_cast<std::uint64_t>(run.unit.seed);
   const Model model = make_seeded_model(config, seed, run.device);
   GeneratedBatches batches(
@@ -147,11 +146,12 @@ void TasksLab::run_task(std::size_t index, const Config& config, const UnitRun& 
   plan.progress = {part * static_cast<double>(index), part * static_cast<double>(index + 1)};
   const Trained trained = train_model(*model, plan, std::ref(batches), run);
   rows.push_back(run.row("loss_" + std::string(name_of(task)), trained.curve.back().second));
+  const std::int64_t problems = settings_.integer("test_problems", 1);
   for (const std::int64_t length : test_lengths_) {
-    rows.push_back(run.row(
-        metric,
-        exact_match(*model, task, length, settings_.integer("test_problems", 1), kJudgedSeed),
-        {{"length", static_cast<double>(length)}}));
+    const TaskScore score = score_task(*model, task, length, problems, kJudgedSeed);
+    const Coordinates at = {{"length", static_cast<double>(length)}};
+    rows.push_back(run.row(exact_metric(name_of(task)), score.exact, at));
+    rows.push_back(run.row(tokens_metric(name_of(task)), score.tokens, at));
   }
 }
 

@@ -50,10 +50,10 @@ Json all_task_names() {
 }
 
 Json quick_defaults() {
-  Json json = {{"tasks", Json::Array{"copy", "recall"}},
+  Json json = {{"tasks", Json::Array{"copy", "sorting"}},
                {"rows", 32},
                {"train_length", 8},
-               {"test_lengths", Json::Array{4, 8, 10, 12, 16}},
+               {"test_lengths", Json::Array{4, 8, 9, 10, 12, 16}},
                {"test_problems", 64},
                {"training", training_defaults(300, 3e-3)},
                {"model", task_decoder(2, 64, 4, 256)}};
@@ -73,7 +73,7 @@ Json tasks_defaults(bool quick) {
   Json json = {{"tasks", all_task_names()},
                {"rows", 128},
                {"train_length", 20},
-               {"test_lengths", Json::Array{10, 20, 25, 30, 35, 40}},
+               {"test_lengths", Json::Array{10, 20, 22, 25, 30, 35, 40}},
                {"test_problems", 256},
                {"training", training_defaults(1200, 1e-3)},
                {"model", task_decoder(4, 256, 8, 256)}};

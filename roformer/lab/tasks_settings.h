@@ -16,6 +16,8 @@ internal::Json tasks_defaults(bool quick);
 
 /// The metric of a generated task: "exact_copy".
 inline std::string exact_metric(std::string_view task) { return "exact_" + std::string(task); }
+/// Likewise, for the share of its tokens: "tokens_copy".
+inline std::string tokens_metric(std::string_view task) { return "tokens_" + std::string(task); }
 /// The variant of a task of RoPER: "index/roper".
 inline std::string roper_variant(std::string_view task, std::string_view encoding) {
   return std::string(task) + "/" + std::string(encoding);
