@@ -174,7 +174,7 @@ at::Tensor random_below(std::int64_t n, at::IntArrayRef sizes, std::uint64_t see
 Json default_images(bool quick) {
   return {{"source", quick ? "shapes" : "cifar10"},
           {"train", quick ? 4000 : 50000},
-          {"test", quick ? 800 : 10000}};
+          {"test", quick ? 400 : 10000}};
 }
 
 ImageSet draw_shapes(std::int64_t count, std::uint64_t seed) {
