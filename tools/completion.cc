@@ -32,7 +32,8 @@ _rotary() {
     words="bash zsh fish"
   elif [[ $current == -* ]]; then
     case ${COMP_WORDS[1]} in
-      inspect | diff) words="--context --json --rope --help" ;;
+      inspect) words="--context --dialect --json --rope --help" ;;
+      diff) words="--all --context --dialect --json --rope --help" ;;
       bounds | precision) words="--rope --dim --base --context --json --help" ;;
       decay) words="--rope --dim --base --context --distances --json --help" ;;
       map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
@@ -68,8 +69,10 @@ _rotary() {
   ((CURRENT--))
   local -a common=('--rope[only this rope]:name:' '--context[context in use]:number:')
   case $verb in
-    inspect) _arguments $common '--json[print JSON]' '1:model:_files' ;;
-    diff) _arguments $common '--json[print JSON]' '1:model:_files' '2:model:_files' ;;
+    inspect | diff)
+      _arguments $common '--json[print JSON]' '--dialect[of this framework]:name:' \
+        '--all[all dialects]' '1:model:_files' '2:model:_files'
+      ;;
     bounds | decay | map | precision)
       _arguments $common '--json[print JSON]' '--dim[dims of plain RoPE]:number:' \
         '--base[its base]:number:' '--distances[the last distance]:number:' \
@@ -110,6 +113,8 @@ complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "Th
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"
 complete -c rotary -n "__fish_seen_subcommand_from map" -r -s o -l out -d "Write a picture"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -x -l dialect -d "Framework"
+complete -c rotary -n "__fish_seen_subcommand_from diff" -l all -d "All dialects"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"
