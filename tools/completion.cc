@@ -19,7 +19,7 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map precision bench models completion --help --version"
+    words="inspect rotate diff bounds decay map plan precision bench models completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
   elif [[ $previous == --dtype ]]; then
@@ -37,6 +37,7 @@ _rotary() {
       bounds | precision) words="--rope --dim --base --context --json --help" ;;
       decay) words="--rope --dim --base --context --distances --json --help" ;;
       map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
+      plan) words="--context --engine --rope --json --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -56,6 +57,7 @@ _rotary() {
     'bounds:show which contexts a base serves'
     'decay:show how scores fall with the distance'
     'map:draw scores or phases of a rotation'
+    'plan:show what to do for a context'
     'precision:show errors of angles in low precision'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
@@ -79,6 +81,10 @@ _rotary() {
         '--kind[of map]:kind:(scores phases plane)' '--size[positions]:number:' \
         '--out[write a picture]:file:_files' '1:model:_files'
       ;;
+    plan)
+      _arguments $common '--json[print JSON]' '--engine:engine:(hf vllm sglang llama.cpp)' \
+        '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -97,8 +103,8 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bounds decay map precision bench models completion
-set -l analyses bounds decay map precision
+set -l verbs inspect rotate diff bounds decay map plan precision bench models completion
+set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff bench" -l json -d "Print JSON"
@@ -109,6 +115,7 @@ complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l rope -d "Rop
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l context -d "Context"
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l dim -d "Dims of plain RoPE"
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l base -d "Its base"
+complete -c rotary -n "__fish_seen_subcommand_from plan" -x -l engine -a "hf vllm sglang llama.cpp"
 complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "The last distance"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"

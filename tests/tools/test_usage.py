@@ -96,6 +96,7 @@ def test_bad_ranges_are_misuse(text):
         ["bounds"],
         ["decay"],
         ["map"],
+        ["plan"],
         ["precision"],
         ["models"],
         ["completion"],
