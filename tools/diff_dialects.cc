@@ -94,6 +94,10 @@ std::string pair_text(const DialectPair& pair, const DialectDiffOptions& options
     };
     text +=
         "\n" + explain::paint(terminal, explain::Style::kTitle, "Rope " + printable(d.name)) + "\n";
+    if (!d.refused.empty()) {
+      text += "  " + d.notice + "\n";
+      continue;
+    }
     add("keys dropped by A", keys_text(d.dropped_by_a));
     add("keys dropped by B", keys_text(d.dropped_by_b));
     add("factor on cos and sin", fmt::format("A {}, B {}", explain::format_number(d.scale_a),
@@ -116,8 +120,12 @@ std::string all_text(const std::vector<DialectPair>& pairs, const DialectDiffOpt
   explain::TextTable table({"dialect", "factor", "scores", "pairs", "from", "cache", "dropped"});
   for (const DialectPair& pair : pairs) {
     for (const DialectDifference& d : pair.ropes) {
-      table.add_row({pair.b.full_name() + (several ? " " + printable(d.name) : ""),
-                     explain::format_number(d.scale_b),
+      const std::string name = pair.b.full_name() + (several ? " " + printable(d.name) : "");
+      if (!d.refused.empty()) {
+        table.add_row({name, "refused", "-", "-", "-", "-", d.refused});
+        continue;
+      }
+      table.add_row({name, explain::format_number(d.scale_b),
                      d.score_factor == 1.0 ? "=" : fmt::format("x{:.4g}", d.score_factor),
                      d.pairs.empty()
                          ? "="

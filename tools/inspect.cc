@@ -123,6 +123,10 @@ Pairing cache_pairing(const ModelRope& rope) {
 }
 
 void add_dialect(std::vector<explain::Property>& properties, const DialectRope& dialect) {
+  if (!dialect.refused.empty()) {
+    properties.push_back(
+        {"refused", dialect.refused, "it fails with an error; this is what hf has"});
+  }
   const bool none = dialect.dropped_keys.empty();
   properties.push_back({"dropped keys", none ? "none" : explain::join(dialect.dropped_keys, ", "),
                         "in the file, without effect in this dialect"});
@@ -225,6 +229,7 @@ Json report_json(const Model& model, const std::vector<InspectedRope>& ropes,
     Json rope = explain::rope_json(*shown.rope, shown.frequencies, context);
     if (shown.dialect != nullptr) {
       rope["dropped_keys"] = shown.dialect->dropped_keys;
+      if (!shown.dialect->refused.empty()) rope["refused"] = shown.dialect->refused;
       rope["cache_pairing"] = name_of(cache_pairing(*shown.rope));
     }
     json["ropes"].push_back(rope);

@@ -4,7 +4,7 @@
 /// Dialects: what other frameworks make of the same config.json.
 ///
 ///   rotary::DialectModel hf = rotary::read_dialect("Qwen2.5-7B/", "hf");
-///   rotary::DialectModel ort = rotary::read_dialect("Qwen2.5-7B/", "onnxruntime-genai");
+///   rotary::DialectModel ort = rotary::read_dialect("Qwen2.5-7B/", "onnxruntime-genai@2026-08");
 ///   hf.ropes[0].make_frequencies().scale;    // 1.1386: YaRN
 ///   ort.ropes[0].make_frequencies().scale;   // 1: it is not scaled there
 ///   ort.ropes[0].dropped_keys;               // "factor", "original_max_position_embeddings"
@@ -54,6 +54,8 @@ struct DialectRope {
   std::vector<std::string> dropped_keys{};
   /// What the framework multiplies attention scores by, besides rope's own softmax scale.
   double softmax_factor = 1.0;
+  /// Why the framework refuses this config; empty if it does not. The rope is then hf's.
+  std::string refused{};
   /// What cannot be said in a recipe.
   std::vector<std::string> notes{};
 

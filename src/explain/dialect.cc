@@ -58,6 +58,9 @@ std::string describe_pairs(const DialectRope& a, const DialectRope& b,
 
 std::string notice_of(const DialectRope& a, const DialectRope& b,
                       const DialectDifference& difference) {
+  if (!difference.refused.empty()) {
+    return fmt::format("It fails with an error: {} is refused.", difference.refused);
+  }
   if (!difference.comparable) return "Another number of pairs or axes: the models do not agree.";
   std::vector<std::string> parts;
   if (difference.score_factor != 1.0) parts.push_back(describe_scores(difference.score_factor));
@@ -87,6 +90,12 @@ DialectDifference compare_dialects(const DialectRope& a, const DialectRope& b,
                            .scale_a = fa.scale,
                            .scale_b = fb.scale,
                            .comparable = comparison.comparable};
+  result.refused = b.refused.empty() ? a.refused : b.refused;
+  if (!result.refused.empty()) {
+    result.cache_compatible = false;
+    result.notice = notice_of(a, b, result);
+    return result;
+  }
   const double scores = std::pow(fb.scale / fa.scale, 2.0) * fb.softmax_scale / fa.softmax_scale;
   if (std::fabs(scores - 1.0) > kRounding) result.score_factor = scores;
   if (result.comparable) compare_pairs(fa, fb, result);
@@ -111,6 +120,7 @@ Json difference_json(const DialectDifference& d) {
           {"dropped_keys", {{"a", d.dropped_by_a}, {"b", d.dropped_by_b}}},
           {"scale", {{"a", d.scale_a}, {"b", d.scale_b}}},
           {"score_factor", d.score_factor},
+          {"refused", d.refused.empty() ? Json(nullptr) : Json(d.refused)},
           {"comparable", d.comparable},
           {"pairs", d.pairs},
           {"relative_difference", d.relative},

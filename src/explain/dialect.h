@@ -24,6 +24,8 @@ struct DialectDifference {
   /// Attention scores of b over those of a: the square of the scales' ratio, times that of the
   /// softmax scales.
   double score_factor = 1.0;
+  /// Why one of them refuses the config; empty if neither does.
+  std::string refused{};
   /// False if the numbers of pairs or axes differ.
   bool comparable = true;
   /// Pairs whose frequency differs, the largest |b / a - 1| of them and its pair.
@@ -40,7 +42,8 @@ struct DialectDifference {
   std::string notice{};
 
   bool is_same() const noexcept {
-    return comparable && pairs.empty() && score_factor == 1.0 && cache_compatible;
+    return refused.empty() && comparable && pairs.empty() && score_factor == 1.0 &&
+           cache_compatible;
   }
 };
 

@@ -107,6 +107,7 @@ std::string problem_of(const PlanOption& option, const Plan& plan, const Json& c
       std::find_if(model.ropes.begin(), model.ropes.end(),
                    [&](const DialectRope& rope) { return rope.rope.name == rope_name; });
   if (found == model.ropes.end()) return "the config has no such rope any more";
+  if (!found->refused.empty()) return "it refuses " + found->refused;
   DialectRope text = *found;
   if (std::holds_alternative<Mrope>(text.rope.recipe.axes)) text.rope.recipe.axes = OneAxis{};
   for (const std::int64_t context : {plan.trained, plan.context}) {

@@ -175,6 +175,12 @@ class Rules {
   void apply_to(const Yarn& given) {
     const Json* rule = row_.find("yarn");
     if (rule == nullptr) return;
+    for (const std::string& key : words(rule, "refuses_without")) {
+      if (!file_.has(key) && file_.dict != nullptr) {
+        result_.refused = internal::concat("YaRN without ", key);
+        return;
+      }
+    }
     const std::string needed = word(rule, "needs");
     const bool too_short = word(rule, "regime") == "max_length" && file_.max_length() > 0 &&
                            file_.max_length() <= given.original_context;
@@ -275,7 +281,9 @@ class Rules {
     const std::string rule = word(&row_, "dynamic");
     if (rule.empty()) return;
     Scaling& scaling = result_.rope.recipe.scaling;
-    if (dynamic.alpha) {  // Hunyuan's change of base is fixed there
+    if (rule == "refused") {
+      result_.refused = "dynamic NTK";
+    } else if (dynamic.alpha) {  // Hunyuan's change of base is fixed there
       scaling = NtkAlpha{.alpha = *dynamic.alpha};
     } else if (rule == "unscaled") {
       unscale();

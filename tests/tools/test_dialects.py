@@ -9,16 +9,17 @@ library.
 import json
 
 import pytest
-from command import EXAMPLES, fail, inspect, llama, phi3, succeed, write_config
+from command import EXAMPLES, GOLDEN, fail, inspect, llama, phi3, succeed, write_config
 
 DIALECTS = [
     "vllm@0.32",
     "vllm@2026-08",
     "sglang@0.5.23",
     "llama.cpp@2026-08",
-    "mlx-lm@2026-08",
+    "mlx-lm@0.32",
     "tensorrt-llm@000a01de",
     "onnxruntime-genai@0.18",
+    "onnxruntime-genai@2026-08",
     "megatron@d98e8a64",
     "torchtitan@b5bcd76c",
     "deepseek@2026-08",
@@ -59,7 +60,7 @@ SAME = (None, 1.0, None, None, None)
 TABLE = {
     "qwen2.5": (
         1.1386,
-        {"onnxruntime-genai": (1.0, 0.771, 300, 40, 192)},
+        {"onnxruntime-genai@2026-08": (1.0, 0.771, 300, 40, 192)},
     ),
     "gpt-oss": (
         1.3466,
@@ -70,7 +71,7 @@ TABLE = {
         {
             "vllm@2026-08": (1.3689, 1.874, None, None, None),
             "llama.cpp": (1.3689, 1.874, None, None, None),  # a model without latent attention
-            "onnxruntime-genai": (None, 1.0, 33, 22, 74),
+            "onnxruntime-genai@2026-08": (None, 1.0, 33, 22, 74),
         },
     ),
     "deepseek-v2": (
@@ -78,7 +79,7 @@ TABLE = {
         {
             "vllm@2026-08": (1.3689, 1.874, None, None, None),
             "llama.cpp": (1.3689, 1.874, None, None, None),
-            "onnxruntime-genai": (None, 1.0, 33, 22, 74),
+            "onnxruntime-genai@2026-08": (None, 1.0, 33, 22, 74),
         },
     ),
     "ministral-3": (
@@ -86,7 +87,7 @@ TABLE = {
         {
             "vllm@2026-08": (1.2773, 1.631, None, None, None),
             "llama.cpp": (1.2773, 1.631, None, None, None),  # without yarn_log_multiplier
-            "onnxruntime-genai": (None, 1.0, 25, 36, 484),
+            "onnxruntime-genai@2026-08": (None, 1.0, 25, 36, 484),
         },
     ),
     "attention_factor": (
@@ -96,7 +97,7 @@ TABLE = {
                 ["vllm@2026-08", "sglang", "llama.cpp", "mlx-lm", "tensorrt-llm", "megatron"],
                 (1.4159, 2.005, None, None, None),
             ),
-            "onnxruntime-genai": (1.4159, 2.005, 28, None, None),
+            "onnxruntime-genai@2026-08": (1.4159, 2.005, 28, None, None),
         },
     ),
     "mscale": (
@@ -105,14 +106,14 @@ TABLE = {
             **dict.fromkeys(
                 ["mlx-lm", "tensorrt-llm", "megatron"], (1.2608, 0.848, None, None, None)
             ),
-            "onnxruntime-genai": (0.7070, 0.267, 33, 22, 74),
+            "onnxruntime-genai@2026-08": (0.7070, 0.267, 33, 22, 74),
         },
     ),
     "beta_fast": (
         1.1386,
         {
             "llama.cpp": (None, 1.0, 12.7, 23, 128),
-            "onnxruntime-genai": (None, 1.0, 4.2, None, None),
+            "onnxruntime-genai@2026-08": (None, 1.0, 4.2, None, None),
         },
     ),
 }
@@ -123,7 +124,7 @@ MEASURED = [
     "llama.cpp",
     "mlx-lm",
     "tensorrt-llm",
-    "onnxruntime-genai",
+    "onnxruntime-genai@2026-08",
     "megatron",
 ]
 
@@ -152,13 +153,56 @@ def test_yarn(tmp_path, name):
             assert position is None or rope["first_position"] == position, where
 
 
+STORED = json.loads((GOLDEN / "dialects.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "stored", STORED, ids=[f"{entry['dialect']}-{entry['name']}" for entry in STORED]
+)
+def test_tables_of_the_packages(tmp_path, stored):
+    """What the packages themselves compute (scripts/dialect_tables.py)."""
+    keys = ("head_dim", "rope_theta", "max_position_embeddings", "rope_scaling")
+    path = write_config(tmp_path, llama(model_type="qwen2", **{key: stored[key] for key in keys}))
+    dialect = stored["dialect"].replace("hf@5.17.0", "hf@5.17")
+    found = inspect(path, "--dialect", dialect)["ropes"][0]
+    assert ("refused" in found) == ("error" in stored)
+    if "error" in stored:
+        return
+    values = [row[0] for row in found["frequencies"]]
+    # float32, and powers of float32: a few ulp.
+    assert values == pytest.approx(stored["frequencies"], rel=3e-6)
+    assert found["scale"] == pytest.approx(stored["scale"], rel=1e-6)
+
+
+def test_rows_that_were_run_have_tables():
+    found = json.loads(succeed("diff", EXAMPLES / "llama-3.1-8b.json", "--all", "--json"))
+    run = {entry["b"] for entry in found["dialects"] if entry["evidence"]["b"] == "run"}
+    stored = {entry["dialect"] for entry in STORED}
+    assert run | {"hf@5.17.0"} == stored
+
+
+def test_refused(tmp_path):
+    path = write_config(tmp_path, CONFIGS["qwen2.5"])
+    (rope,) = diff(path, "--dialect", "onnxruntime-genai@0.18")["ropes"]
+    assert rope["refused"] == "YaRN without beta_fast" and not rope["same"]
+    assert rope["notice"] == "It fails with an error: YaRN without beta_fast is refused."
+    assert "refused" in succeed("diff", path, "--all")
+    assert "YaRN without beta_fast" in succeed(
+        "inspect", path, "--dialect", "onnxruntime-genai@0.18"
+    )
+
+
 def test_all_is_every_dialect_against_hf(tmp_path):
     path = write_config(tmp_path, CONFIGS["attention_factor"])
     found = diff(path, "--all")
     assert [entry["b"] for entry in found["dialects"]] == DIALECTS
     for entry in found["dialects"]:
         assert entry == diff(path, "--dialect", entry["b"])
-        assert entry["a"] == "hf@5.17" and entry["source"]["b"] and entry["evidence"]["b"] == "read"
+        assert (
+            entry["a"] == "hf@5.17"
+            and entry["source"]["b"]
+            and entry["evidence"]["b"] in ("run", "read")
+        )
     page = succeed("diff", path, "--all")
     assert all(name.split("@")[0][:10] in page for name in DIALECTS)
 
@@ -170,7 +214,9 @@ def test_dropped_keys_and_notice(tmp_path):
     assert rope["cache_compatible"] is False
     assert rope["notice"].startswith("Attention scores are 2.00474 times as large")
     (qwen,) = diff(
-        write_config(tmp_path, CONFIGS["qwen2.5"], "qwen.json"), "--dialect", "onnxruntime-genai"
+        write_config(tmp_path, CONFIGS["qwen2.5"], "qwen.json"),
+        "--dialect",
+        "onnxruntime-genai@2026-08",
     )["ropes"]
     assert qwen["dropped_keys"]["b"] == ["factor", "original_max_position_embeddings"]
     assert "the context is not extended: text beyond 32768 positions degrades" in qwen["notice"]
@@ -206,7 +252,7 @@ def test_dynamic_ntk(tmp_path):
         "vllm": (1e6, 1e6, 1e6),
         "sglang": (3.05e6, 3.05e6, 3.05e6),
         "llama.cpp": (1e6, 1e6, 1e6),
-        "onnxruntime-genai": (1e6, 1e6, 1e6),
+        "onnxruntime-genai@2026-08": (1e6, 1e6, 1e6),
     }.items():
         for context, base in zip((32768, 65536, 131072), bases, strict=True):
             assert base_of(path, dialect, context) == pytest.approx(base, rel=2e-3), dialect
