@@ -76,6 +76,7 @@ need nlohmann-json3-dev have_header nlohmann/json.hpp
 need libhwy-dev have_header hwy/highway.h
 need libcli11-dev have_header CLI/CLI.hpp
 need libfmt-dev have_header fmt/core.h
+need libpng-dev have_header png.h
 if [[ $level == build || $level == test || $level == lint || $level == check ]]; then
   need libutf8proc-dev have_header utf8proc.h
   need libcairo2-dev have_header cairo/cairo.h

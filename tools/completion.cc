@@ -19,18 +19,25 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bench models completion --help --version"
+    words="inspect rotate diff bounds decay map plan precision bench models completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
   elif [[ $previous == --dtype ]]; then
     words="fp32 bf16 fp16 fp64"
   elif [[ $previous == --shape ]]; then
     words="decode cached prefill batch"
+  elif [[ $previous == --kind ]]; then
+    words="scores phases plane"
   elif [[ ${COMP_WORDS[1]} == completion ]]; then
     words="bash zsh fish"
   elif [[ $current == -* ]]; then
     case ${COMP_WORDS[1]} in
-      inspect | diff) words="--context --json --rope --help" ;;
+      inspect) words="--context --dialect --json --rope --help" ;;
+      diff) words="--all --context --dialect --json --rope --help" ;;
+      bounds | precision) words="--rope --dim --base --context --json --help" ;;
+      decay) words="--rope --dim --base --context --distances --json --help" ;;
+      map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
+      plan) words="--context --engine --rope --json --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -47,6 +54,11 @@ _rotary() {
     'inspect:show and explain the rotation of a model'
     'rotate:rotate a tensor in a file as the model would'
     'diff:compare the rotations of two models'
+    'bounds:show which contexts a base serves'
+    'decay:show how scores fall with the distance'
+    'map:draw scores or phases of a rotation'
+    'plan:show what to do for a context'
+    'precision:show errors of angles in low precision'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
     'completion:print a completion script')
@@ -59,8 +71,20 @@ _rotary() {
   ((CURRENT--))
   local -a common=('--rope[only this rope]:name:' '--context[context in use]:number:')
   case $verb in
-    inspect) _arguments $common '--json[print JSON]' '1:model:_files' ;;
-    diff) _arguments $common '--json[print JSON]' '1:model:_files' '2:model:_files' ;;
+    inspect | diff)
+      _arguments $common '--json[print JSON]' '--dialect[of this framework]:name:' \
+        '--all[all dialects]' '1:model:_files' '2:model:_files'
+      ;;
+    bounds | decay | map | precision)
+      _arguments $common '--json[print JSON]' '--dim[dims of plain RoPE]:number:' \
+        '--base[its base]:number:' '--distances[the last distance]:number:' \
+        '--kind[of map]:kind:(scores phases plane)' '--size[positions]:number:' \
+        '--out[write a picture]:file:_files' '1:model:_files'
+      ;;
+    plan)
+      _arguments $common '--json[print JSON]' '--engine:engine:(hf vllm sglang llama.cpp)' \
+        '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -79,12 +103,25 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bench models completion
+set -l verbs inspect rotate diff bounds decay map plan precision bench models completion
+set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff bench" -l json -d "Print JSON"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l rope -d "Rope"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff rotate" -x -l context -d "Context"
+complete -c rotary -n "__fish_seen_subcommand_from $analyses" -l json -d "Print JSON"
+complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l rope -d "Rope"
+complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l context -d "Context"
+complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l dim -d "Dims of plain RoPE"
+complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l base -d "Its base"
+complete -c rotary -n "__fish_seen_subcommand_from plan" -x -l engine -a "hf vllm sglang llama.cpp"
+complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "The last distance"
+complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
+complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"
+complete -c rotary -n "__fish_seen_subcommand_from map" -r -s o -l out -d "Write a picture"
+complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -x -l dialect -d "Framework"
+complete -c rotary -n "__fish_seen_subcommand_from diff" -l all -d "All dialects"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -x -l precision -a "exact reference"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -l inverse -d "Undo the rotation"

@@ -24,6 +24,7 @@
 #include "rotary/model.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/diff_dialects.h"
 
 namespace rotary::cli {
 namespace {
@@ -42,6 +43,8 @@ struct DiffOptions {
   std::string b;
   std::string rope;
   std::string context;
+  std::vector<std::string> dialects;
+  bool all = false;
   bool json = false;
 };
 
@@ -49,10 +52,16 @@ constexpr const char* kDiffFooter =
     R"(A and B are config.json files, model folders or GGUF files; their ropes are matched by name.
 The last line says whether they differ; the exit code is 0 in both cases.
 
+With --dialect, A is one config.json as two frameworks read it: transformers (hf) and the named one,
+or two named ones. NAME is hf, vllm@0.32, vllm@2026-08, sglang, llama.cpp, mlx-lm, tensorrt-llm,
+onnxruntime-genai, megatron, torchtitan, deepseek, tgi or paper; without a version the newest.
+
 Examples:
   rotary diff base/config.json long-context/config.json
   rotary diff config.json converted.gguf
-  rotary diff a.json b.json --context 131072 --json | jq .verdict)";
+  rotary diff a.json b.json --context 131072 --json | jq .verdict
+  rotary diff config.json --dialect vllm@2026-08
+  rotary diff config.json --all)";
 
 struct ModelComparison {
   std::vector<Comparison> ropes;
@@ -248,7 +257,17 @@ std::string result_text(const ModelComparison& result, const Model& a, const Mod
 }
 
 void diff(const DiffOptions& options) {
-  parse_context(options.context);  // usage errors come before file errors
+  const std::int64_t context = parse_context(options.context);  // usage errors before file errors
+  if (options.all || !options.dialects.empty()) {
+    if (!options.b.empty()) throw UsageError("a dialect needs one model, got two");
+    return diff_dialects({.model = options.a,
+                          .rope = options.rope,
+                          .dialects = options.dialects,
+                          .all = options.all,
+                          .context = context,
+                          .json = options.json});
+  }
+  if (options.b.empty()) throw UsageError("give two models, or one and --dialect or --all");
   const Model a = Model::read(options.a);
   const Model b = Model::read(options.b);
   const ModelComparison result = compare_models(a, b, options);
@@ -263,10 +282,14 @@ void add_diff(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("diff", "Compare the rotations of two models");
   verb->footer(kDiffFooter);
   verb->add_option("A", options->a, "First model")->required()->type_name("");
-  verb->add_option("B", options->b, "Second model")->required()->type_name("");
+  verb->add_option("B", options->b, "Second model")->type_name("");
   verb->add_option("--context", options->context, "Context in use, for recipes that depend on it")
       ->type_name("N");
   verb->add_option("--rope", options->rope, "Only the rope of this name")->type_name("NAME");
+  verb->add_option("--dialect", options->dialects, "A framework; once: against hf, or twice")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  verb->add_flag("--all", options->all, "Every dialect against hf");
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { diff(*options); });
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "explain/text_layout.h"
 #include "explain/text_table.h"
 #include "explain/wavelengths.h"
+#include "rotary/dialect.h"
 #include "rotary/model.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -40,6 +42,7 @@ struct InspectOptions {
   std::string model;
   std::string context;
   std::string rope;
+  std::string dialect;
   bool json = false;
 };
 
@@ -50,6 +53,7 @@ Examples:
   rotary inspect config.json
   rotary inspect phi-3/ --context 131072     frequencies for a long context
   rotary inspect gemma-3/ --rope text.full_attention
+  rotary inspect config.json --dialect vllm@0.32   as another framework reads it
   rotary inspect model.gguf --json | jq '.ropes[0].frequencies')";
 
 constexpr const char* kIntroduction =
@@ -61,6 +65,7 @@ constexpr const char* kIntroduction =
 struct InspectedRope {
   const ModelRope* rope;
   Frequencies frequencies;
+  const DialectRope* dialect = nullptr;  // null without --dialect
 };
 
 void add_paragraph(std::string& text, const std::string& paragraph, const Terminal& terminal,
@@ -113,12 +118,31 @@ void add_table(std::string& text, const std::vector<explain::Property>& properti
   }
 }
 
+Pairing cache_pairing(const ModelRope& rope) {
+  return rope.layout.output_pairing.value_or(rope.layout.pairing.value());
+}
+
+void add_dialect(std::vector<explain::Property>& properties, const DialectRope& dialect) {
+  if (!dialect.refused.empty()) {
+    properties.push_back(
+        {"refused", dialect.refused, "it fails with an error; this is what hf has"});
+  }
+  const bool none = dialect.dropped_keys.empty();
+  properties.push_back({"dropped keys", none ? "none" : explain::join(dialect.dropped_keys, ", "),
+                        "in the file, without effect in this dialect"});
+  properties.push_back({"cache pairing", std::string(name_of(cache_pairing(dialect.rope))),
+                        "the order of cached keys"});
+  for (const std::string& note : dialect.notes) properties.push_back({"note", note, ""});
+}
+
 void add_rope(std::string& text, const InspectedRope& shown, std::int64_t context,
               const Terminal& terminal) {
   const ModelRope& rope = *shown.rope;
   const std::string title = "Rope " + printable(rope.name);
   text.append(paint(terminal, Style::kTitle, title)).append("\n");
-  add_table(text, explain::describe(rope, shown.frequencies, context), terminal);
+  std::vector<explain::Property> properties = explain::describe(rope, shown.frequencies, context);
+  if (shown.dialect != nullptr) add_dialect(properties, *shown.dialect);
+  add_table(text, properties, terminal);
 
   const std::vector<PairWavelength> pairs = explain::pair_wavelengths(rope, shown.frequencies);
   const auto chart = explain::draw_chart(pairs, rope.axes, rope.context.trained, terminal);
@@ -161,13 +185,25 @@ void add_comparison(std::string& text, const std::vector<InspectedRope>& ropes,
 }
 
 std::string report(const Model& model, const std::vector<InspectedRope>& ropes,
-                   const InspectOptions& options, std::int64_t context) {
+                   const InspectOptions& options, const DialectModel* dialect,
+                   std::int64_t context) {
   const Terminal terminal = console::detect_terminal();
   std::string text =
       paint(terminal, Style::kTitle,
             model.model_type.empty() ? "model of unknown type" : printable(model.model_type)) +
       "  " + paint(terminal, Style::kFaint, printable(options.model)) + "\n";
   add_paragraph(text, kIntroduction, terminal, 0);
+  if (dialect != nullptr) {
+    const Dialect& d = dialect->dialect;
+    text += "\n";
+    add_paragraph(
+        text,
+        fmt::format("In the dialect {} ({}, {}). It rounds so: angle {}; table {}; rotation "
+                    "{}.",
+                    d.full_name(), d.source, d.evidence, d.rounding.angle, d.rounding.table,
+                    d.rounding.rotation),
+        terminal, 0);
+  }
   if (ropes.size() > 1) {
     text += "\n";
     add_paragraph(
@@ -187,28 +223,46 @@ std::string report(const Model& model, const std::vector<InspectedRope>& ropes,
 }
 
 Json report_json(const Model& model, const std::vector<InspectedRope>& ropes,
-                 std::int64_t context) {
+                 const DialectModel* dialect, std::int64_t context) {
   Json json = {{"model_type", model.model_type}, {"ropes", Json::array()}};
   for (const InspectedRope& shown : ropes) {
-    json["ropes"].push_back(explain::rope_json(*shown.rope, shown.frequencies, context));
+    Json rope = explain::rope_json(*shown.rope, shown.frequencies, context);
+    if (shown.dialect != nullptr) {
+      rope["dropped_keys"] = shown.dialect->dropped_keys;
+      if (!shown.dialect->refused.empty()) rope["refused"] = shown.dialect->refused;
+      rope["cache_pairing"] = name_of(cache_pairing(*shown.rope));
+    }
+    json["ropes"].push_back(rope);
   }
+  if (dialect != nullptr) json["dialect"] = dialect->dialect.full_name();
   return json;
 }
 
 void inspect(const InspectOptions& options) {
   const std::int64_t context = parse_context(options.context);
-  const Model model = Model::read(options.model);
-  std::vector<InspectedRope> ropes;
-  if (!options.rope.empty()) {
-    const ModelRope& rope = model.rope(options.rope);
-    ropes.push_back({&rope, rope.make_frequencies(context)});
+  std::optional<DialectModel> dialect;
+  Model model;
+  if (options.dialect.empty()) {
+    model = Model::read(options.model);
   } else {
-    for (const ModelRope& rope : model.ropes) {
+    dialect = read_dialect(options.model, options.dialect);
+    model.model_type = dialect->model_type;
+    for (const DialectRope& rope : dialect->ropes) model.ropes.push_back(rope.rope);
+  }
+  const ModelRope* only = options.rope.empty() ? nullptr : &model.rope(options.rope);
+  std::vector<InspectedRope> ropes;
+  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
+    const ModelRope& rope = model.ropes[i];
+    if (only != nullptr && only != &rope) continue;
+    if (dialect) {
+      ropes.push_back({&rope, dialect->ropes[i].make_frequencies(context), &dialect->ropes[i]});
+    } else {
       ropes.push_back({&rope, rope.make_frequencies(context)});
     }
   }
-  console::print_out(options.json ? explain::to_text(report_json(model, ropes, context))
-                                  : report(model, ropes, options, context));
+  const DialectModel* shown = dialect ? &*dialect : nullptr;
+  console::print_out(options.json ? explain::to_text(report_json(model, ropes, shown, context))
+                                  : report(model, ropes, options, shown, context));
 }
 
 }  // namespace
@@ -223,6 +277,8 @@ void add_inspect(CLI::App& app) {
   verb->add_option("--context", options->context, "Context in use, for recipes that depend on it")
       ->type_name("N");
   verb->add_option("--rope", options->rope, "Only the rope of this name")->type_name("NAME");
+  verb->add_option("--dialect", options->dialect, "As this framework reads it, such as vllm@0.32")
+      ->type_name("NAME");
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { inspect(*options); });
 }

@@ -11,6 +11,8 @@ constexpr const char* kFooter = R"(Examples:
   rotary inspect config.json            frequencies, layout, scaling and assumptions
   rotary inspect Qwen2.5-7B/ --json     the same as JSON
   rotary diff base.json long.json       differences between two models
+  rotary bounds config.json             which contexts the base serves
+  rotary plan config.json --context 131072
   rotary rotate config.json q.npy out.npy --positions 0:4096
   rotary bench                          speed of the rotation on this machine
 
@@ -24,7 +26,8 @@ int main(int argc, char** argv) {
       {.name = "rotary",
        .about = "rotary: the rotary position embedding (RoPE) of any model",
        .footer = kFooter,
-       .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bench, cli::add_models,
+       .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bounds, cli::add_decay,
+                 cli::add_map, cli::add_plan, cli::add_precision, cli::add_bench, cli::add_models,
                  cli::add_completion}},
       argc, argv);
 }

@@ -47,6 +47,12 @@ std::vector<double> relative_scores(const Frequencies& frequencies, std::span<co
 /// they. Offsets [n x axes] as above.
 std::vector<double> decay(const Frequencies& frequencies, std::span<const double> offsets);
 
+/// [n x 2]: the position vectors (cos(f_i x), sin(f_i x))_i projected on their two principal
+/// components (PCA), which draws positions in the plane. Each axis has the sign that makes its
+/// largest component positive. One axis; growth is not part of it.
+std::vector<double> position_plane(const Frequencies& frequencies,
+                                   std::span<const double> positions);
+
 /// The two factors of the receptive-field variant (ReceptiveField): with the common frequency
 /// phi = alpha / 10000^rho, the score of equal vectors at distance x is
 ///   cos(phi x) a(x) - sin(phi x) b(x)

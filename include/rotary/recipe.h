@@ -78,15 +78,20 @@ struct YarnPaper {
   double beta = 32.0;
 };
 
-/// The "yarn" of a well-known walk-through. It is *not* YaRN: no pair keeps its frequency except
-/// the first, the ramp runs over all pairs and jumps, and there is no temperature. It reproduces
-/// models that were trained with it. Applies only when the context in use exceeds
-/// `original_context`.
+/// Which of the two ramps of a walk-through: that of its code, or that of its prose, which is
+/// YaRN's over pair numbers, f_i ((1 - gamma_i) + gamma_i / factor), without the temperature.
+enum class WalkthroughRamp : std::uint8_t { kCode, kProse };
+
+/// The "yarn" of a well-known walk-through. With the ramp of its code it is *not* YaRN: no pair
+/// keeps its frequency except the first, the ramp runs over all pairs and jumps, and there is no
+/// temperature. It reproduces models that were trained with it; MiniMind's have beta_fast 4.
+/// Applies only when the context in use exceeds `original_context`.
 struct YarnWalkthrough {
   double factor = 1.0;
   std::int64_t original_context = 0;
-  double beta_fast = 4.0;
+  double beta_fast = 32.0;
   double beta_slow = 1.0;
+  WalkthroughRamp ramp = WalkthroughRamp::kCode;
 };
 
 /// LongRoPE: a divisor per pair, one list up to the original context and one beyond it.

@@ -55,7 +55,7 @@ extern "C" {
 
 /// Incremented with each addition to these headers. Programs built against a smaller one keep
 /// working.
-#define ROTARY_C_API_VERSION 2u
+#define ROTARY_C_API_VERSION 3u
 
 /// ROTARY_C_API_VERSION of the loaded library.
 ROTARY_C_API uint32_t rotary_c_api_version(void);
@@ -142,6 +142,12 @@ ROTARY_C_API rotary_status rotary_rope_from_theta(int64_t rotary_dim, double the
                                                   const rotary_head_layout* layout,
                                                   const rotary_rope_options* options,
                                                   rotary_rope** rope);
+
+/// From a recipe, for `context` positions in use; 0: the trained length. Since version 3.
+ROTARY_C_API rotary_status rotary_rope_from_recipe(const rotary_recipe* recipe, int64_t context,
+                                                   const rotary_head_layout* layout,
+                                                   const rotary_rope_options* options,
+                                                   rotary_rope** rope);
 
 /// The same rotation on other threads. Cheap: tables are shared.
 ROTARY_C_API rotary_status rotary_rope_with_threads(const rotary_rope* rope,

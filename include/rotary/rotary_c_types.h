@@ -227,6 +227,36 @@ static inline rotary_frequencies rotary_frequencies_init(const double* values, i
   return f;
 }
 
+enum { ROTARY_DIRECTION_FORWARD = 0, ROTARY_DIRECTION_BACKWARD = 1 };
+enum { ROTARY_WAVELENGTHS_EXACT = 0, ROTARY_WAVELENGTHS_WHOLE = 1 };
+
+/// The Recipe of recipe.h. Scaling and axis map are JSON as in recipe_json.h, under the names that
+/// every interface has: "{\"type\": \"yarn\", \"factor\": 4, \"original_context\": 32768}",
+/// "{\"type\": \"mrope\", \"sections\": [16, 24, 24]}". A whole recipe, as `rotary inspect --json`
+/// or to_json() prints it, may be given as `scaling`, with all other members zero.
+/// Since version 3.
+typedef struct rotary_recipe {
+  uint32_t struct_size;
+  int32_t direction;
+  int32_t wavelengths;
+  uint32_t reserved;
+  int64_t rotary_dim;    // 0: as in `scaling`
+  double theta;          // 0: as in `scaling`
+  int64_t ladder_dim;    // d of the formulas; 0: as in `scaling`, else rotary_dim
+  double gain;           // multiplies every frequency; 0: as in `scaling`, else 1
+  const char* scaling;   // NULL: plain
+  const char* axis_map;  // NULL: as in `scaling`, else one axis
+} rotary_recipe;
+
+static inline rotary_recipe rotary_recipe_init(int64_t rotary_dim, double theta) {
+  rotary_recipe recipe;
+  memset(&recipe, 0, sizeof(recipe));
+  recipe.struct_size = sizeof(recipe);
+  recipe.rotary_dim = rotary_dim;
+  recipe.theta = theta;
+  return recipe;
+}
+
 /// Calls task(task_context, 0) ... task(task_context, tasks - 1), each once, in any order, on any
 /// threads, and returns when all have returned.
 typedef void (*rotary_task)(void* task_context, int32_t index);

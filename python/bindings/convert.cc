@@ -195,5 +195,6 @@ RopeOptions options_of(nb::handle options) {
 
 nb::object to_python(const HeadLayout& layout) { return python_value(layout); }
 nb::object to_python(const Model& model) { return python_value(model); }
+nb::object to_python(const Recipe& recipe) { return python_value(recipe); }
 
 }  // namespace rotary::python

@@ -25,5 +25,6 @@ RopeOptions options_of(nb::handle options);
 
 nb::object to_python(const HeadLayout& layout);
 nb::object to_python(const Model& model);
+nb::object to_python(const Recipe& recipe);
 
 }  // namespace rotary::python

@@ -46,6 +46,9 @@ inline constexpr Words<SoftmaxCorrection, 2> words_of<SoftmaxCorrection>{
     {{"none", SoftmaxCorrection::kNone},
      {"mscale_all_dim_squared", SoftmaxCorrection::kMscaleAllDimSquared}}};
 template <>
+inline constexpr Words<WalkthroughRamp, 2> words_of<WalkthroughRamp>{
+    {{"code", WalkthroughRamp::kCode}, {"prose", WalkthroughRamp::kProse}}};
+template <>
 inline constexpr Words<AxialOrder, 2> words_of<AxialOrder>{
     {{"blocks", AxialOrder::kBlocks}, {"alternating", AxialOrder::kAlternating}}};
 template <>
@@ -116,11 +119,11 @@ inline constexpr auto dataclass_of<YarnPaper> =
               field("original_context", &YarnPaper::original_context),
               field("alpha", &YarnPaper::alpha), field("beta", &YarnPaper::beta));
 template <>
-inline constexpr auto dataclass_of<YarnWalkthrough> =
-    dataclass(kRecipes, "YarnWalkthrough", field("factor", &YarnWalkthrough::factor),
-              field("original_context", &YarnWalkthrough::original_context),
-              field("beta_fast", &YarnWalkthrough::beta_fast),
-              field("beta_slow", &YarnWalkthrough::beta_slow));
+inline constexpr auto dataclass_of<YarnWalkthrough> = dataclass(
+    kRecipes, "YarnWalkthrough", field("factor", &YarnWalkthrough::factor),
+    field("original_context", &YarnWalkthrough::original_context),
+    field("beta_fast", &YarnWalkthrough::beta_fast),
+    field("beta_slow", &YarnWalkthrough::beta_slow), field("ramp", &YarnWalkthrough::ramp));
 template <>
 inline constexpr auto dataclass_of<LongRope> = dataclass(
     kRecipes, "LongRope", field("short_factor", &LongRope::short_factor),

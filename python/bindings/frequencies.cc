@@ -16,6 +16,7 @@
 #include "bindings/arrays.h"
 #include "bindings/convert.h"
 #include "bindings/parts.h"
+#include "rotary/recipe_json.h"
 
 namespace rotary::python {
 namespace {
@@ -115,6 +116,12 @@ void add_frequencies(nb::module_& m) {
   m.def(
       "depends_on_context", [](nb::handle recipe) { return depends_on_context(recipe_of(recipe)); },
       nb::arg("recipe"), nb::sig("def depends_on_context(recipe: object) -> bool"));
+  m.def(
+      "recipe_to_json", [](nb::handle recipe) { return to_json(recipe_of(recipe)); },
+      nb::arg("recipe"), nb::sig("def recipe_to_json(recipe: object) -> str"));
+  m.def(
+      "recipe_from_json", [](const std::string& json) { return to_python(recipe_from_json(json)); },
+      nb::arg("json"), nb::sig("def recipe_from_json(json: str) -> typing.Any"));
 }
 
 }  // namespace rotary::python

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from ._core import Positions, cpu_target, cpu_targets, cuda_device_count, has_cuda
 from ._core import version as __version__
-from .analysis import decay, relative_scores, wavelengths
+from .analysis import (
+    BaseBound,
+    angle_errors,
+    critical_dim,
+    decay,
+    negative_distance,
+    position_plane,
+    relative_scores,
+    smallest_base,
+    turns,
+    wavelengths,
+)
 from .errors import CudaError, IoError
 from .inspection import Inspection, inspect
 from .layout import Cache, HeadLayout, Pairing, Precision
@@ -48,14 +59,15 @@ if TYPE_CHECKING:
     from . import plot
 
 __all__ = [
-    "Axial", "AxisMap", "Cache", "ContextLength", "CudaError", "Divisors", "DynamicNtk",
-    "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable", "Linear", "Llama3",
-    "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis", "Pairing",
-    "Plain", "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope",
-    "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__", "at", "cpu_target",
-    "cpu_targets", "cuda_device_count", "decay", "depends_on_context", "has_cuda", "inspect",
-    "known_model_types", "make_frequencies", "packed", "packed_at", "plot", "positions", "ranges",
-    "relative_scores", "wavelengths",
+    "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Divisors",
+    "DynamicNtk", "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable", "Linear",
+    "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis",
+    "Pairing", "Plain", "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe",
+    "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__",
+    "angle_errors", "at", "cpu_target", "cpu_targets", "critical_dim", "cuda_device_count", "decay",
+    "depends_on_context", "has_cuda", "inspect", "known_model_types", "make_frequencies",
+    "negative_distance", "packed", "packed_at", "plot", "position_plane", "positions", "ranges",
+    "relative_scores", "smallest_base", "turns", "wavelengths",
 ]  # fmt: skip
 
 

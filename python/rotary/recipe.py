@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Union
 
+from . import _core
+
 
 def _freeze(instance: object, *names: str) -> None:
     """Turns lists and arrays into tuples, so that recipes can be compared, hashed and pickled."""
@@ -96,13 +98,15 @@ class YarnPaper:
 
 @dataclass(frozen=True)
 class YarnWalkthrough:
-    """The "yarn" of a well-known walk-through. It is *not* YaRN: no pair but the first keeps its
-    frequency, and there is no temperature. Here to reproduce models trained with it."""
+    """The "yarn" of a well-known walk-through. With the ramp of its code it is *not* YaRN: no pair
+    but the first keeps its frequency, and there is no temperature. Here to reproduce models trained
+    with it. The ramp of its prose is YaRN's over pair numbers."""
 
     factor: float = 1.0
     original_context: int = 0
-    beta_fast: float = 4.0
+    beta_fast: float = 32.0
     beta_slow: float = 1.0
+    ramp: Literal["code", "prose"] = "code"
 
 
 @dataclass(frozen=True)
@@ -290,3 +294,14 @@ class Recipe:
     gain: float = 1.0
     #: "whole": each wavelength is rounded to whole positions (Resonance RoPE).
     wavelengths: Literal["exact", "whole"] = "exact"
+
+    def to_json(self) -> str:
+        """The recipe as JSON in one line, as `rotary inspect --json` and the C API have it; reading
+        it again gives the same bits."""
+        return _core.recipe_to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> Recipe:
+        """The recipe of such a text."""
+        made: Recipe = _core.recipe_from_json(text)
+        return made

@@ -55,7 +55,8 @@ std::vector<double> frequencies_at(const Recipe& recipe, double base, std::int64
   return make_frequencies(other, context).values;
 }
 
-/// The smallest sum over a context. Passes only if no sum can be negative.
+/// Passes only if no sum over the context can be negative. `minimum` is the smallest sum, or the first
+/// that is certainly negative.
 struct Verdict {
   bool passes = true;
   CosineMinimum minimum{};
@@ -72,6 +73,7 @@ Verdict check_base(CosineSums sums, std::int64_t pairs, std::int64_t context) {
       if (block[j] < verdict.minimum.value) {
         verdict.minimum = {.value = block[j], .distance = m, .error = sums.error(m)};
       }
+      if (block[j] + sums.error(m) < 0.0) return verdict;
     }
   }
   return verdict;

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "rotary/recipe_json.h"
+
 namespace rotary::c_api {
 namespace {
 
@@ -119,6 +121,29 @@ HeadLayout to_layout(const Call& call, const rotary_head_layout* given) {
           .rotary_offset = layout.rotary_offset,
           .pairing = to_pairing(call, layout.pairing, kName.dot("pairing")),
           .output_pairing = to_pairing(call, layout.output_pairing, kName.dot("output_pairing"))};
+}
+
+Recipe to_recipe(const Call& call, const rotary_recipe* given) {
+  constexpr Name kName("recipe");
+  const rotary_recipe recipe = call.read(given, kName);
+  Recipe result;
+  if (recipe.scaling != nullptr) result = recipe_from_json(recipe.scaling, "recipe.scaling");
+  if (recipe.axis_map != nullptr) {
+    result.axes = recipe_from_json(internal::concat("{\"axis_map\": ", recipe.axis_map, "}"),
+                                   "recipe.axis_map")
+                      .axes;
+  }
+  if (recipe.rotary_dim != 0) result.rotary_dim = recipe.rotary_dim;
+  if (recipe.theta != 0.0) result.theta = recipe.theta;
+  if (recipe.ladder_dim != 0) result.ladder_dim = recipe.ladder_dim;
+  if (recipe.gain != 0.0) result.gain = recipe.gain;
+  if (call.choose(recipe.direction, 0, 1, kName.dot("direction")) != 0) {
+    result.direction = RotationDirection::kBackward;
+  }
+  if (call.choose(recipe.wavelengths, 0, 1, kName.dot("wavelengths")) != 0) {
+    result.wavelengths = Wavelengths::kWhole;
+  }
+  return result;
 }
 
 rotary_head_layout from_layout(const HeadLayout& layout) noexcept {

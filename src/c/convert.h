@@ -21,6 +21,7 @@
 namespace rotary::c_api {
 
 HeadLayout to_layout(const Call& call, const rotary_head_layout* given);
+Recipe to_recipe(const Call& call, const rotary_recipe* given);
 /// With the output pairing filled in.
 rotary_head_layout from_layout(const HeadLayout& layout) noexcept;
 

@@ -29,6 +29,7 @@ using rotary::c_api::Name;
 using rotary::c_api::OperandList;
 using rotary::c_api::TensorArray;
 using rotary::c_api::to_layout;
+using rotary::c_api::to_recipe;
 using rotary::c_api::to_stream;
 using rotary::c_api::to_threads;
 
@@ -97,6 +98,15 @@ rotary_status rotary_rope_from_theta(int64_t rotary_dim, double theta,
                                      const rotary_rope_options* options, rotary_rope** rope) {
   return guard_new(__func__, rope, "rope", [&](const Call& call) {
     return make_rope(call, rotary::make_frequencies({.rotary_dim = rotary_dim, .theta = theta}),
+                     to_layout(call, layout), options);
+  });
+}
+
+rotary_status rotary_rope_from_recipe(const rotary_recipe* recipe, int64_t context,
+                                      const rotary_head_layout* layout,
+                                      const rotary_rope_options* options, rotary_rope** rope) {
+  return guard_new(__func__, rope, "rope", [&](const Call& call) {
+    return make_rope(call, rotary::make_frequencies(to_recipe(call, recipe), context),
                      to_layout(call, layout), options);
   });
 }

@@ -3,106 +3,12 @@
 
 #include "explain/rope_json.h"
 
-#include <optional>
 #include <string_view>
-#include <variant>
 
 namespace rotary::explain {
 namespace {
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json length_or_null(std::int64_t length) { return length > 0 ? Json(length) : Json(nullptr); }
-
-// ---- Scalings -------------------------------------------------------------------------------
-
-Json scaling_json(const Plain&) { return Json::object(); }
-Json scaling_json(const Linear& s) { return {{"factor", s.factor}}; }
-Json scaling_json(const Ntk& s) { return {{"factor", s.factor}, {"mixed_b", or_null(s.mixed_b)}}; }
-Json scaling_json(const NtkAlpha& s) { return {{"alpha", s.alpha}}; }
-Json scaling_json(const DynamicNtk& s) {
-  return {
-      {"factor", s.factor}, {"original_context", s.original_context}, {"alpha", or_null(s.alpha)}};
-}
-Json scaling_json(const Yarn& s) {
-  const bool corrects = s.softmax_correction == SoftmaxCorrection::kMscaleAllDimSquared;
-  return {{"factor", s.factor},
-          {"original_context", s.original_context},
-          {"beta_fast", s.beta_fast},
-          {"beta_slow", s.beta_slow},
-          {"truncate", s.truncate},
-          {"attention_factor", or_null(s.attention_factor)},
-          {"mscale", or_null(s.mscale)},
-          {"mscale_all_dim", or_null(s.mscale_all_dim)},
-          {"softmax_correction", corrects ? "mscale_all_dim_squared" : "none"}};
-}
-Json scaling_json(const YarnPaper& s) {
-  return {{"factor", s.factor},
-          {"original_context", s.original_context},
-          {"alpha", s.alpha},
-          {"beta", s.beta}};
-}
-Json scaling_json(const YarnWalkthrough& s) {
-  return {{"factor", s.factor},
-          {"original_context", s.original_context},
-          {"beta_fast", s.beta_fast},
-          {"beta_slow", s.beta_slow}};
-}
-Json scaling_json(const LongRope& s) {
-  return {{"short_factor", s.short_factor},
-          {"long_factor", s.long_factor},
-          {"original_context", s.original_context},
-          {"factor", s.factor},
-          {"attention_factor", or_null(s.attention_factor)},
-          {"short_mscale", or_null(s.short_mscale)},
-          {"long_mscale", or_null(s.long_mscale)}};
-}
-Json scaling_json(const Llama3& s) {
-  return {{"factor", s.factor},
-          {"original_context", s.original_context},
-          {"low_freq_factor", s.low_freq_factor},
-          {"high_freq_factor", s.high_freq_factor}};
-}
-Json scaling_json(const Proportional& s) {
-  return {{"fraction", s.fraction}, {"factor", s.factor}};
-}
-Json scaling_json(const Divisors& s) { return {{"divisor", s.divisor}}; }
-Json scaling_json(const Learnable& s) { return {{"log_gain", s.log_gain}}; }
-Json scaling_json(const ReceptiveField& s) { return {{"alpha", s.alpha}, {"rho", s.rho}}; }
-Json scaling_json(const Xpos& s) {
-  return {{"scale_base", s.scale_base}, {"gamma", s.gamma}, {"origin", s.origin}};
-}
-
-// ---- Axes -----------------------------------------------------------------------------------
-
-std::string_view order_name(MropeOrder order) {
-  switch (order) {
-    case MropeOrder::kChunked:
-      return "chunked";
-    case MropeOrder::kInterleaved:
-      return "interleaved";
-    case MropeOrder::kRoundRobin:
-      return "round_robin";
-    case MropeOrder::kSpatialFirst:
-      return "spatial_first";
-    case MropeOrder::kSpatialBlocks:
-      return "spatial_blocks";
-  }
-  return "";
-}
-
-Json map_json(const OneAxis&) { return {{"type", "one_axis"}}; }
-Json map_json(const Axial& map) {
-  return {{"type", "axial"},
-          {"axes", map.axes},
-          {"dims", map.dims},
-          {"order", map.order == AxialOrder::kBlocks ? "blocks" : "alternating"},
-          {"ladder", map.ladder == AxialLadder::kOwn ? "own" : "strided"},
-          {"axis_order", map.axis_order}};
-}
-Json map_json(const Mrope& map) {
-  return {{"type", "mrope"}, {"sections", map.sections}, {"order", order_name(map.order)}};
-}
-Json map_json(const Mixed& map) { return {{"type", "mixed"}, {"axes", map.axes}}; }
 
 Json matrix_json(const Frequencies& frequencies, const std::vector<double>& values) {
   Json rows = Json::array();
@@ -146,22 +52,6 @@ void append(std::string& text, const Json& json, std::size_t depth) {
 }
 
 }  // namespace
-
-Json recipe_json(const Recipe& recipe) {
-  Json json = {{"type", name_of(recipe.scaling)}};
-  json.update(
-      std::visit([](const auto& scaling) { return scaling_json(scaling); }, recipe.scaling));
-  json["theta"] = recipe.theta;
-  json["ladder_dim"] = recipe.ladder_dim != 0 ? recipe.ladder_dim : recipe.rotary_dim;
-  json["direction"] = recipe.direction == RotationDirection::kForward ? "forward" : "backward";
-  json["gain"] = recipe.gain;
-  json["wavelengths"] = recipe.wavelengths == Wavelengths::kWhole ? "whole" : "exact";
-  return json;
-}
-
-Json axis_map_json(const AxisMap& map) {
-  return std::visit([](const auto& kind) { return map_json(kind); }, map);
-}
 
 Json rope_json(const ModelRope& rope, const Frequencies& frequencies, std::int64_t context_in_use) {
   const HeadLayout& layout = rope.layout;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "json/json.h"
+#include "model/recipe_json.h"
 #include "rotary/frequencies.h"
 #include "rotary/model.h"
 
@@ -15,14 +16,10 @@ namespace rotary::explain {
 
 using internal::Json;
 
-/// {"type": .., its parameters, "theta": .., "ladder_dim": .., "direction": .., "gain": ..,
-///  "wavelengths": ..}
-Json recipe_json(const Recipe& recipe);
+using internal::axis_map_json;
+using internal::recipe_json;
 
-/// {"type": "one_axis|axial|mrope|mixed", its parameters}
-Json axis_map_json(const AxisMap& map);
-
-/// One element of "ropes". `context_in_use`: the context length of `frequencies`; 0 (the trained
+/// One element of "ropes", which Model::read() reads again. `context_in_use`: the context length of `frequencies`; 0 (the trained
 /// length) is written as null.
 Json rope_json(const ModelRope& rope, const Frequencies& frequencies, std::int64_t context_in_use);
 

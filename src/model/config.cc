@@ -11,6 +11,7 @@
 #include "model/config_warnings.h"
 #include "model/family.h"
 #include "model/part.h"
+#include "model/ropes_json.h"
 #include "support/message.h"
 #include "support/quote.h"
 
@@ -163,6 +164,7 @@ Model read_config(const Json& root, const std::string& source) {
   if (!root.is_object()) {
     reject("[Model] ", source, ": a config must be a JSON object, got ", root.type_name());
   }
+  if (is_ropes_json(root)) return read_ropes_json(root, source);
   Model model;
   model.model_type = model_type_of(root);
   ConfigWalker walker(source, model);

@@ -9,6 +9,7 @@
 
 #include "model/config_warnings.h"
 #include "model/layers.h"
+#include "model/recipe_json.h"
 #include "model/scaling.h"
 #include "support/message.h"
 #include "support/quote.h"
@@ -99,6 +100,18 @@ std::vector<RopeSource> rope_sources(const Lookup& lookup) {
   return sources;
 }
 
+/// Names of the position axes of a map that a config gives: h and w for two, t, h and w for three.
+std::vector<std::string> axis_names_of(std::int64_t axes) {
+  if (axes == 1) return {"t"};
+  if (axes == 2) return {"h", "w"};
+  if (axes == 3) return {"t", "h", "w"};
+  std::vector<std::string> names;
+  for (std::int64_t axis = 0; axis < std::min(axes, kMaxAxes); ++axis) {
+    names.push_back(concat("x", axis));
+  }
+  return names;
+}
+
 /// Reads one rope, step by step.
 class RopeReader {
  public:
@@ -117,6 +130,7 @@ class RopeReader {
     if (dict_.type() == "resonance" || dict_.flag("resonance")) {
       rope_.recipe.wavelengths = Wavelengths::kWhole;
     }
+    read_recipe_keys();
     rope_.layers = rotating_layers(lookup_, source_.name);
     dict_.report_ignored_keys(rope_);
     if (const std::string line = dict_.assumed_line(); !line.empty()) note(rope_.assumed, line);
@@ -208,6 +222,9 @@ class RopeReader {
         rope_.warnings.push_back(concat("rotary_dim ", rotary_dim, " is ignored: model_type ",
                                         quote(lookup_.model_type()), " rotates ", dim, " dims"));
       }
+    }
+    if (const Json* own = dict_.find("rotary_dim")) {
+      dim = as_integer(*own, "rotary_dim", lookup_.source());
     }
     if (dim < 1 || dim > head_dim) {
       reject("[Model] ", lookup_.source(), ": rotary_dim must be 1 to head_dim ", head_dim,
@@ -310,6 +327,25 @@ class RopeReader {
     if (mrope->order == MropeOrder::kSpatialFirst ||
         mrope->order == MropeOrder::kSpatialBlocks) {  // these configs list h, w, t
       std::rotate(mrope->sections.begin(), mrope->sections.end() - 1, mrope->sections.end());
+    }
+  }
+
+  /// Keys of rotary's own, under the names of recipe_json.h: they replace what the family says.
+  void read_recipe_keys() {
+    Recipe& recipe = rope_.recipe;
+    if (const Json* map = dict_.find("axis_map")) {
+      recipe.axes = axis_map_of_json(*map, lookup_.source());
+      rope_.axes = axis_names_of(axes_of(recipe.axes));
+    }
+    if (const Json* word = dict_.find("direction")) {
+      recipe.direction = word_of_json<RotationDirection>(*word, "direction", lookup_.source());
+    }
+    if (const Json* word = dict_.find("wavelengths")) {
+      recipe.wavelengths = word_of_json<Wavelengths>(*word, "wavelengths", lookup_.source());
+    }
+    recipe.gain = dict_.number("gain").value_or(recipe.gain);
+    if (const Json* dim = dict_.find("ladder_dim")) {
+      recipe.ladder_dim = as_integer(*dim, "ladder_dim", lookup_.source());
     }
   }
 

@@ -25,16 +25,16 @@ const std::map<std::string_view, std::set<std::string_view>>& types() {
       {"dynamic", {"factor", "alpha", "original_max_position_embeddings"}},
       {"yarn",
        {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "truncate",
-        "attention_factor", "mscale", "mscale_all_dim"}},
+        "attention_factor", "mscale", "mscale_all_dim", "softmax_correction"}},
       {"yarn_paper", {"factor", "original_max_position_embeddings", "alpha", "beta"}},
       {"yarn_walkthrough",
-       {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow"}},
+       {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "ramp"}},
       {"longrope",
        {"short_factor", "long_factor", "original_max_position_embeddings", "factor",
         "attention_factor", "short_mscale", "long_mscale"}},
       {"llama3",
        {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"}},
-      {"proportional", {"factor"}},
+      {"proportional", {"factor", "fraction"}},
       {"divisors", {"divisor"}},
       {"learnable", {"log_gain"}},
       {"receptive_field", {"alpha", "rho"}},
@@ -45,14 +45,24 @@ const std::map<std::string_view, std::set<std::string_view>>& types() {
 }
 
 /// Keys of all types, read here or by attention code.
-constexpr std::array<std::string_view, 13> kCommonKeys = {
+constexpr std::array<std::string_view, 20> kCommonKeys = {
     "rope_type",         "type",
     "rope_theta",        "partial_rotary_factor",
     "mrope_section",     "xdrope_section",
     "mrope_interleaved", "interleaved",
     "finetuned",         "max_position_embeddings",
     "rope_dim",          "llama_4_scaling_beta",
-    "resonance"};
+    "resonance",         "axis_map",
+    "direction",         "gain",
+    "ladder_dim",        "wavelengths",
+    "rotary_dim",        "theta"};
+
+/// The names of recipes (rotary/recipe_json.h) where configs have others.
+std::string_view recipe_key(std::string_view key) {
+  if (key == "rope_theta") return "theta";
+  if (key == "original_max_position_embeddings") return "original_context";
+  return {};
+}
 
 /// The current name for older and vendor-specific names.
 std::string current_type(const std::string& name) {
@@ -97,6 +107,8 @@ RopeDict::RopeDict(const Json* dict, bool assumed, const Lookup& lookup)
 const Json* RopeDict::find(std::string_view key) const {
   if (dict_ == nullptr) return nullptr;
   const Json* found = dict_->find(key);
+  if (found != nullptr && !found->is_null()) return found;
+  found = dict_->find(recipe_key(key));
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
@@ -136,7 +148,9 @@ void RopeDict::report_ignored_keys(ModelRope& rope) const {
   const std::set<std::string_view>& used = types().at(type_);
   for (const auto& [key, value] : dict_->members()) {
     const bool common = std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
-    if (common || used.contains(key) || value.is_null()) continue;
+    const bool original =
+        key == "original_context" && used.contains("original_max_position_embeddings");
+    if (common || original || used.contains(key) || value.is_null()) continue;
     rope.ignored_keys.push_back(key);
     if (std::find(all_keys.begin(), all_keys.end(), key) != all_keys.end()) {
       rope.warnings.push_back(

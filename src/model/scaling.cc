@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "model/recipe_json.h"
 #include "support/message.h"
 #include "support/quote.h"
 
@@ -105,6 +106,10 @@ Scaling make_yarn(const RopeDict& dict, const ScalingContext& context, ModelRope
   yarn.mscale = dict.nonzero("mscale");
   yarn.mscale_all_dim = dict.nonzero("mscale_all_dim");
   yarn.softmax_correction = context.softmax_correction;
+  if (const Json* word = dict.find("softmax_correction")) {
+    yarn.softmax_correction =
+        word_of_json<SoftmaxCorrection>(*word, "softmax_correction", dict.source());
+  }
   if (!yarn.attention_factor && yarn.mscale.has_value() != yarn.mscale_all_dim.has_value()) {
     rope.warnings.push_back(
         concat(yarn.mscale ? "mscale" : "mscale_all_dim",
@@ -158,13 +163,14 @@ Scaling make_dynamic(const RopeDict& dict, const ScalingContext& context, ModelR
     alpha.reset();
   }
   const bool has_original = dict.find("original_max_position_embeddings") != nullptr;
+  // rotary's own name for it means what it says.
+  const bool honoured = context.dynamic_original_honoured || dict.has("original_context");
   const DynamicNtk dynamic{
       .factor = alpha ? dict.number("factor").value_or(1.0) : dict.required("factor"),
-      .original_context = has_original && context.dynamic_original_honoured
-                              ? original_context(dict, context, rope)
-                              : *context.max_position_embeddings,
+      .original_context = has_original && honoured ? original_context(dict, context, rope)
+                                                   : *context.max_position_embeddings,
       .alpha = alpha};
-  if (has_original && !context.dynamic_original_honoured) {
+  if (has_original && !honoured) {
     rope.warnings.emplace_back(
         "original_max_position_embeddings is ignored: rope_type \"dynamic\" counts from "
         "max_position_embeddings");
@@ -189,6 +195,9 @@ Scaling make_yarn_walkthrough(const RopeDict& dict, const ScalingContext& contex
                        .original_context = original_context(dict, context, rope)};
   yarn.beta_fast = dict.number("beta_fast").value_or(yarn.beta_fast);
   yarn.beta_slow = dict.number("beta_slow").value_or(yarn.beta_slow);
+  if (const Json* word = dict.find("ramp")) {
+    yarn.ramp = word_of_json<WalkthroughRamp>(*word, "ramp", dict.source());
+  }
   set_context(rope, context, yarn.original_context, yarn.factor);
   return yarn;
 }
@@ -233,7 +242,8 @@ Scaling make_scaling(const RopeDict& dict, const ScalingContext& context, ModelR
   }
   if (type == "xpos") return make_xpos(dict);
   if (type == "proportional") {
-    return Proportional{.fraction = context.partial, .factor = dict.number("factor").value_or(1.0)};
+    return Proportional{.fraction = dict.number("fraction").value_or(context.partial),
+                        .factor = dict.number("factor").value_or(1.0)};
   }
   return Plain{};
 }

@@ -114,6 +114,46 @@ TEST(Analysis, ReceptiveFieldIdentity) {
                std::invalid_argument);
 }
 
+// One pair: the plane is the pair's own circle, up to an isometry.
+TEST(Analysis, PlaneOfOnePairIsACircle) {
+  const Frequencies f{.pairs = 1, .values = {2 * std::numbers::pi / 12}};
+  std::vector<double> positions(12);
+  for (std::size_t m = 0; m < 12; ++m) positions[m] = static_cast<double>(m);
+  const std::vector<double> plane = position_plane(f, positions);
+  ASSERT_EQ(plane.size(), 24U);
+  for (std::size_t m = 0; m < 12; ++m) {
+    EXPECT_NEAR(std::hypot(plane[2 * m], plane[2 * m + 1]), 1.0, 1e-9);
+    const std::size_t next = (m + 1) % 12;
+    EXPECT_NEAR(std::hypot(plane[2 * m] - plane[2 * next], plane[2 * m + 1] - plane[2 * next + 1]),
+                2 * std::sin(std::numbers::pi / 12), 1e-9);
+  }
+}
+
+// The two axes of many pairs: orthogonal, of decreasing variance, and no other direction has more.
+TEST(Analysis, PlaneHasTheLargestVariance) {
+  const Frequencies f = make_frequencies({.rotary_dim = 32, .theta = 1e4});
+  std::vector<double> positions(200);
+  for (std::size_t m = 0; m < 200; ++m) positions[m] = static_cast<double>(m);
+  const std::vector<double> plane = position_plane(f, positions);
+  double xx = 0.0;
+  double xy = 0.0;
+  double yy = 0.0;
+  for (std::size_t m = 0; m < 200; ++m) {
+    xx += plane[2 * m] * plane[2 * m];
+    xy += plane[2 * m] * plane[2 * m + 1];
+    yy += plane[2 * m + 1] * plane[2 * m + 1];
+  }
+  EXPECT_GE(xx, yy);
+  EXPECT_NEAR(xy / xx, 0.0, 1e-5);
+  for (std::size_t i = 0; i < 16; ++i) {  // the coordinate axes
+    double mean = 0.0;
+    double squares = 0.0;
+    for (const double m : positions) mean += std::cos(m * f.values[i]) / 200;
+    for (const double m : positions) squares += std::pow(std::cos(m * f.values[i]) - mean, 2);
+    EXPECT_LE(squares, xx * (1 + 1e-9)) << i;
+  }
+}
+
 TEST(Analysis, SumOfCosinesIsWithinItsError) {
   const Frequencies f = make_frequencies({.rotary_dim = 64, .theta = 1e4});
   for (const std::int64_t context : {0, 1, 63, 64, 65, 300}) {

@@ -25,7 +25,7 @@ GROUPS = {
     "frequencies": "frequencies recipe",
     "analysis": "analysis",
     "rope": "rope table",
-    "model": "model",
+    "model": "dialect model recipe_json",
     "io": "io",
     "c": "rotary_c rotary_c_types",
 }

@@ -10,6 +10,7 @@
 #include "c/ropes.h"
 #include "rotary/cuda.h"
 #include "rotary/model.h"
+#include "rotary/recipe_json.h"
 #include "rotary/version.h"
 
 namespace rotary {
@@ -25,6 +26,59 @@ TEST(CRopeTest, FromThetaAsCpp) {
   const CRope c(rope);
   expect_same(c.get(), Rope(plain_frequencies(), plain_layout()), rotary_positions_range(3),
               Positions::range(3));
+}
+
+TEST(CRopeTest, FromRecipeAsCpp) {
+  const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  const auto values = [&](const rotary_recipe& recipe, std::int64_t context) {
+    rotary_rope* rope = nullptr;
+    ROTARY_EXPECT_OK(rotary_rope_from_recipe(&recipe, context, &layout, nullptr, &rope));
+    const CRope c(rope);
+    rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);
+    ROTARY_EXPECT_OK(rotary_rope_get_frequencies(c.get(), &f));
+    return std::vector<double>(f.values, f.values + f.pairs * f.axes);
+  };
+  Recipe cpp{.rotary_dim = 8, .theta = 100.0, .scaling = Yarn{.factor = 4, .original_context = 64}};
+  rotary_recipe recipe = rotary_recipe_init(8, 100.0);
+  recipe.scaling = R"({"type": "yarn", "factor": 4, "original_context": 64})";
+  EXPECT_EQ(values(recipe, 0), make_frequencies(cpp).values);
+
+  cpp.axes = Mrope{.sections = {2, 1, 1}, .order = MropeOrder::kInterleaved};
+  cpp.direction = RotationDirection::kBackward;
+  cpp.wavelengths = Wavelengths::kWhole;
+  cpp.gain = 2.0;
+  recipe.axis_map = R"({"type": "mrope", "sections": [2, 1, 1], "order": "interleaved"})";
+  recipe.direction = ROTARY_DIRECTION_BACKWARD;
+  recipe.wavelengths = ROTARY_WAVELENGTHS_WHOLE;
+  recipe.gain = 2.0;
+  EXPECT_EQ(values(recipe, 0), make_frequencies(cpp).values);
+
+  const std::string text = to_json(cpp);  // a whole recipe
+  rotary_recipe whole = rotary_recipe_init(0, 0.0);
+  whole.scaling = text.c_str();
+  EXPECT_EQ(values(whole, 0), make_frequencies(cpp).values);
+
+  whole.scaling = R"({"type": "dynamic", "factor": 2, "original_context": 64, "theta": 100,
+                      "rotary_dim": 8})";
+  cpp = {
+      .rotary_dim = 8, .theta = 100.0, .scaling = DynamicNtk{.factor = 2, .original_context = 64}};
+  EXPECT_EQ(values(whole, 500), make_frequencies(cpp, 500).values);
+}
+
+TEST(CRopeTest, RejectsRecipes) {
+  const rotary_head_layout layout = rotary_head_layout_init(8, ROTARY_PAIRING_HALF);
+  rotary_rope* rope = nullptr;
+  rotary_recipe recipe = rotary_recipe_init(8, 100.0);
+  recipe.scaling = R"({"type": "yarm"})";
+  EXPECT_EQ(rotary_rope_from_recipe(&recipe, 0, &layout, nullptr, &rope), ROTARY_INVALID_ARGUMENT);
+  EXPECT_THAT(rotary_last_error(), ::testing::HasSubstr("unknown type \"yarm\""));
+  recipe.scaling = "{";
+  EXPECT_EQ(rotary_rope_from_recipe(&recipe, 0, &layout, nullptr, &rope), ROTARY_IO_ERROR);
+  recipe.scaling = nullptr;
+  recipe.direction = 2;
+  EXPECT_EQ(rotary_rope_from_recipe(&recipe, 0, &layout, nullptr, &rope), ROTARY_INVALID_ARGUMENT);
+  EXPECT_THAT(rotary_last_error(), ::testing::HasSubstr("recipe.direction"));
+  EXPECT_EQ(rope, nullptr);
 }
 
 TEST(CRopeTest, FromModelAsCpp) {

@@ -47,6 +47,10 @@ TEST_F(CApiRejects, NullInRopeConstruction) {
                      nullptr, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "layout", &f, nullptr, nullptr, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_from_frequencies, "rope", &f, &layout, nullptr, nullptr);
+  const rotary_recipe recipe = rotary_recipe_init(8, 10.0);
+  ROTARY_EXPECT_NULL(rotary_rope_from_recipe, "recipe", nullptr, 0, &layout, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_recipe, "layout", &recipe, 0, nullptr, nullptr, &rope);
+  ROTARY_EXPECT_NULL(rotary_rope_from_recipe, "rope", &recipe, 0, &layout, nullptr, nullptr);
   ROTARY_EXPECT_NULL(rotary_rope_from_theta, "layout", 8, 10.0, nullptr, nullptr, &rope);
   ROTARY_EXPECT_NULL(rotary_rope_from_theta, "rope", 8, 10.0, &layout, nullptr, nullptr);
   ROTARY_EXPECT_NULL(rotary_rope_with_threads, "rope", nullptr, &threads, &rope);

@@ -1,16 +1,22 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reliability.md and the tests that it names: each of them exists."""
+"""docs/reliability.md, docs/claims.md and the tests that they name: each of them exists."""
 
 import re
 
 import pytest
 from pages import ROOT
 
-PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
-ROWS = [
-    row.strip("| ").split(" | ") for row in PAGE.splitlines() if re.match(r"\| (?!promise)", row)
-]
+
+def rows_of(page):
+    """The rows of the tables of a page, without their headers."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| (?!promise|statement)", line)]
+    return [row.strip("| ").split(" | ") for row in rows]
+
+
+ROWS = rows_of("docs/reliability.md")
+CLAIMS = rows_of("docs/claims.md")
 NAME = r"`(test_\w+|\w+\.\w+)`"
 FILE = rf"`(tests/[\w/]+\.(?:py|cc))`: ({NAME}(?:, {NAME})*)"
 
@@ -29,12 +35,12 @@ def defines(text, name):
     if "." not in name:
         return re.search(rf"^def {name}\(", text, re.M)
     suite, test = name.split(".")
-    return re.search(rf"^TEST(_F|_P)?\({suite}, {test}\)", text, re.M)
+    return re.search(rf"^(TYPED_)?TEST(_F|_P)?\({suite}, {test}\)", text, re.M)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
+@pytest.mark.parametrize("row", ROWS + CLAIMS, ids=lambda row: row[0][:60])
 def test_a_promise_has_tests(row):
-    assert len(row) == 2
+    assert len(row) == (2 if row in ROWS else 3)
     for file, name in named_tests(row):
         path = ROOT / file
         assert path.is_file(), file
@@ -42,4 +48,9 @@ def test_a_promise_has_tests(row):
 
 
 def test_every_promise_is_read():
-    assert len(ROWS) >= 20
+    assert len(ROWS) >= 20 and len(CLAIMS) >= 18
+
+
+def test_a_claim_has_a_verdict():
+    for _, verdict, _ in CLAIMS:
+        assert "holds" in verdict or "**errs**" in verdict, verdict

@@ -205,7 +205,7 @@ TEST(YarnPaper, DiffersFromImplementations) {
 Recipe walkthrough(std::int64_t d, double theta) {
   return {.rotary_dim = d,
           .theta = theta,
-          .scaling = YarnWalkthrough{.factor = 16, .original_context = 2048}};
+          .scaling = YarnWalkthrough{.factor = 16, .original_context = 2048, .beta_fast = 4}};
 }
 
 TEST(YarnWalkthrough, BothSidesOfTheOriginalContext) {
@@ -225,6 +225,40 @@ TEST(YarnWalkthrough, BothSidesOfTheOriginalContext) {
         const Real beta = 1 + Real(3) * Real(i) / Real(std::max<std::int64_t>(d / 2 - 1, 1));
         const Real scale = i < corr ? (beta * 16 - beta + 1) / (beta * 16) : Real(1) / 16;
         return base_frequency(theta, d, i) * scale;
+      })) << d;
+    }
+  }
+}
+
+TEST(YarnWalkthrough, DefaultsOfTheDocument) {
+  const YarnWalkthrough defaults;
+  EXPECT_EQ(defaults.beta_fast, 32.0);
+  EXPECT_EQ(defaults.beta_slow, 1.0);
+  EXPECT_EQ(defaults.ramp, WalkthroughRamp::kCode);
+}
+
+// The ramp of the prose is YaRN's up to the clamp at the last pair, without the temperature.
+TEST(YarnWalkthrough, RampOfTheProse) {
+  for (const std::int64_t d : {2, 64, 128}) {
+    for (const double theta : {1e4, 1e6}) {
+      Recipe recipe = walkthrough(d, theta);
+      recipe.scaling =
+          YarnWalkthrough{.factor = 16, .original_context = 2048, .ramp = WalkthroughRamp::kProse};
+      EXPECT_TRUE(ladder_is(make_frequencies(recipe, 2048), d / 2,
+                            [&](std::int64_t i) { return base_frequency(theta, d, i); }));
+      const auto dim = [&](double r) {
+        return Real(d) * log(Real(2048) / (2 * Real::pi() * Real(r))) / (2 * log(Real(theta)));
+      };
+      const double low = std::max(static_cast<double>(floor(dim(32))), 0.0);
+      const double high =
+          std::min(static_cast<double>(ceil(dim(1))), static_cast<double>(d / 2 - 1));
+      const Frequencies f = make_frequencies(recipe, 2049);
+      EXPECT_EQ(f.scale, 1.0);
+      EXPECT_TRUE(ladder_is(f, d / 2, [&](std::int64_t i) {
+        Real gamma = (Real(i) - Real(low)) / Real(std::max(high - low, 0.001));
+        if (gamma < Real(0)) gamma = Real(0);
+        if (gamma > Real(1)) gamma = Real(1);
+        return base_frequency(theta, d, i) * (1 - gamma + gamma / 16);
       })) << d;
     }
   }

@@ -41,7 +41,9 @@ def test_relative_scores_are_scores_of_rotated_vectors():
     key = ROPE.rotate(q, positions=100)
     scores = [np.sum(key * ROPE.rotate(q, positions=100 + m)) / 128 for m in (0, 3, -50)]
     np.testing.assert_allclose(rotary.relative_scores(ROPE, [0, 3, -50]), scores, atol=1e-12)
-    with pytest.raises(ValueError, match=r"^\[phases\] positions must have 2 axes, got 1$"):
+    with pytest.raises(
+        ValueError, match=r"^\[relative_scores\] positions must have 2 axes, got 1$"
+    ):
         rotary.relative_scores(IMAGE, [1, 2])
 
 

@@ -292,7 +292,7 @@ def test_bash_completes():
         succeed("completion", "bash")
         + """
 complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rotary; echo "${COMPREPLY[*]}"; }
-complete_words rotary b
+complete_words rotary be
 complete_words rotary bench --q
 complete_words rotary bench --shape pre
 """

@@ -39,6 +39,17 @@ MODEL = EXAMPLES / "llama-3.1-8b.json"
         ["rotate", MODEL, "q.npy", "out", "--positions", "0:8"],
         ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--precision", "best"],
         ["rotate", MODEL, "q.npy", "out.npy", "--positions", "0:8", "--tensor", "q"],
+        ["bounds"],
+        ["bounds", MODEL, "--dim", "128", "--base", "1e4"],
+        ["bounds", "--dim", "128"],
+        ["bounds", "--dim", "127", "--base", "1e4"],
+        ["bounds", "--dim", "128", "--base", "-1"],
+        ["bounds", MODEL, "--context", "99999999"],
+        ["decay", MODEL, "--distances", "0"],
+        ["precision", MODEL, "--context", "0"],
+        ["map", MODEL, "--kind", "colours"],
+        ["map", MODEL, "--size", "1"],
+        ["map", MODEL, "-o", "map.jpg"],
         ["completion"],
         ["completion", "tcsh"],
         ["models", "llama"],
@@ -76,7 +87,21 @@ def test_bad_ranges_are_misuse(text):
 
 
 @pytest.mark.parametrize(
-    "verb", [[], ["inspect"], ["rotate"], ["diff"], ["models"], ["completion"]], ids=" ".join
+    "verb",
+    [
+        [],
+        ["inspect"],
+        ["rotate"],
+        ["diff"],
+        ["bounds"],
+        ["decay"],
+        ["map"],
+        ["plan"],
+        ["precision"],
+        ["models"],
+        ["completion"],
+    ],
+    ids=" ".join,
 )
 def test_help(verb):
     text = succeed(*verb, "--help")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content-dependent positions: the model decides how far a token is from the one before it.
 
-    steps = rotary.torch.PositionSteps(512)
-    q, k = embedding(q, k, positions=steps(x))
+steps = rotary.torch.PositionSteps(512)
+q, k = embedding(q, k, positions=steps(x))
 """
 
 from __future__ import annotations

@@ -1,0 +1,112 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "explain/plan.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <variant>
+
+namespace rotary::explain {
+namespace {
+
+bool differs(double a, double b) { return std::fabs(a - b) > 1e-9 * std::fabs(a); }
+
+/// The effects of a recipe on a model that was trained as `trained`.
+void add_effects(PlanOption& option, const Recipe& trained, const Plan& plan) {
+  const Frequencies before = make_frequencies(trained, plan.trained);
+  const Frequencies now = make_frequencies(option.recipe, plan.trained);
+  const Frequencies at_end = make_frequencies(option.recipe, plan.context);
+  option.score_factor = std::pow(now.scale / before.scale, 2.0);
+  for (std::int64_t pair = 0; pair < before.pairs; ++pair) {
+    if (differs(before(pair), now(pair))) ++option.pairs_changed;
+    // Angles seen in training: up to a whole turn.
+    const double seen = std::fabs(before(pair)) * static_cast<double>(plan.trained);
+    const double reached = std::fabs(at_end(pair)) * static_cast<double>(plan.context);
+    if (seen < 2.0 * std::numbers::pi && reached > seen * (1.0 + 1e-9)) ++option.pairs_unseen;
+  }
+}
+
+PlanOption make_option(std::string name, const Recipe& base, Scaling scaling, Json keys,
+                       std::int64_t max_positions) {
+  PlanOption option{.name = std::move(name), .recipe = base};
+  option.recipe.scaling = std::move(scaling);
+  option.rope_parameters = std::move(keys);
+  option.rope_parameters["rope_theta"] = option.recipe.theta;
+  option.max_position_embeddings = max_positions;
+  return option;
+}
+
+std::vector<PlanOption> make_options(const Recipe& base, const Plan& plan) {
+  const double factor = static_cast<double>(plan.context) / static_cast<double>(plan.trained);
+  const std::int64_t trained = plan.trained;
+  const auto d = static_cast<double>(base.ladder_dim != 0 ? base.ladder_dim : base.rotary_dim);
+  std::vector<PlanOption> options;
+  options.push_back(make_option("yarn", base, Yarn{.factor = factor, .original_context = trained},
+                                {{"rope_type", "yarn"},
+                                 {"factor", factor},
+                                 {"original_max_position_embeddings", trained},
+                                 {"beta_fast", 32.0},
+                                 {"beta_slow", 1.0}},
+                                plan.context));
+  options.push_back(make_option("llama3", base,
+                                Llama3{.factor = factor, .original_context = trained},
+                                {{"rope_type", "llama3"},
+                                 {"factor", factor},
+                                 {"original_max_position_embeddings", trained},
+                                 {"low_freq_factor", 1.0},
+                                 {"high_freq_factor", 4.0}},
+                                plan.context));
+  options.push_back(make_option("linear", base, Linear{.factor = factor},
+                                {{"rope_type", "linear"}, {"factor", factor}}, 0));
+  options.push_back(make_option("dynamic", base,
+                                DynamicNtk{.factor = factor, .original_context = trained},
+                                {{"rope_type", "dynamic"}, {"factor", factor}}, trained));
+  if (d > 2.0) {  // NTK-aware: the lowest frequency is divided by the factor
+    Recipe larger = base;
+    larger.theta = base.theta * std::pow(factor, d / (d - 2.0));
+    options.push_back(
+        make_option("base", larger, Plain{}, {{"rope_type", "default"}}, plan.context));
+  }
+  return options;
+}
+
+}  // namespace
+
+Plan make_plan(const ModelRope& rope, std::int64_t context) {
+  Recipe own = rope.recipe;
+  if (std::holds_alternative<Mrope>(own.axes)) own.axes = OneAxis{};  // of text
+  if (!std::holds_alternative<OneAxis>(own.axes)) {
+    throw std::invalid_argument(
+        fmt::format("[plan] rope '{}' is of an image: a context is that of a text", rope.name));
+  }
+  if (rope.context.trained <= 0) {
+    throw std::invalid_argument(
+        fmt::format("[plan] rope '{}' has no trained context in the file", rope.name));
+  }
+  Plan plan{.context = context,
+            .trained = rope.context.trained,
+            .extended = std::max(rope.context.trained, rope.context.extended)};
+  plan.pairs = own.rotary_dim / 2;
+  plan.coverage = context <= plan.trained    ? Coverage::kTrained
+                  : context <= plan.extended ? Coverage::kExtended
+                                             : Coverage::kBeyond;
+  Recipe trained = own;
+  // A model whose file states an original context was trained there without the scaling; linear
+  // scaling states none, and its frequencies are those of training.
+  const bool is_linear = std::holds_alternative<Linear>(own.scaling);
+  if (!is_linear && plan.extended > plan.trained) trained.scaling = Plain{};
+  plan.now = {.name = "none", .recipe = own};
+  add_effects(plan.now, trained, plan);
+  if (plan.coverage != Coverage::kBeyond) return plan;
+  Recipe base = own;
+  base.scaling = Plain{};
+  plan.options = make_options(base, plan);
+  for (PlanOption& option : plan.options) add_effects(option, trained, plan);
+  return plan;
+}
+
+}  // namespace rotary::explain

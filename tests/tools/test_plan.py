@@ -1,0 +1,130 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""rotary plan: what to do for a context, and lines that are read back."""
+
+import json
+import math
+import shlex
+
+import pytest
+from command import EXAMPLES, fail, inspect, llama, succeed, write_config
+
+QWEN = EXAMPLES / "qwen2.5-7b-yarn.json"
+
+
+def plan(path, context, *options):
+    return json.loads(succeed("plan", path, "--context", context, *options, "--json"))
+
+
+def merged(config, changes):
+    for key, value in changes.items():
+        nested = key.endswith("_config") and key in config
+        config[key] = merged(config[key], value) if nested else value
+    return config
+
+
+def lines(option):
+    return {line["dialect"].split("@")[0]: line for line in option["engines"]}
+
+
+def test_coverage():
+    assert plan(QWEN, 32768)["coverage"] == "trained"
+    assert plan(QWEN, 131072)["coverage"] == "extended"
+    found = plan(QWEN, 131073)
+    assert found["coverage"] == "beyond" and found["trained"] == 32768
+    assert "within the trained context of 32768" in succeed("plan", QWEN, "--context", 100)
+    assert plan(QWEN, 1000)["options"] == []
+
+
+def test_effects(tmp_path):
+    options = {o["recipe"]: o for o in plan(QWEN, 262144)["options"]}
+    assert list(options) == ["yarn", "llama3", "linear", "dynamic", "base"]
+    assert options["linear"]["short_prompts"] == {"pairs_changed": 64, "score_factor": 1}
+    assert options["dynamic"]["short_prompts"] == {"pairs_changed": 0, "score_factor": 1}
+    scores = options["yarn"]["short_prompts"]["score_factor"]
+    assert scores == pytest.approx((0.1 * math.log(8) + 1) ** 2)
+    # Without a change, every pair that makes no whole turn in 32768 positions goes further.
+    wavelengths = [2 * math.pi * 1e6 ** (i / 64) for i in range(64)]
+    config = json.loads(QWEN.read_text())
+    del config["rope_scaling"]
+    plain = plan(write_config(tmp_path, config), 262144)
+    assert plain["now"]["pairs_unseen"] == sum(length > 32768 for length in wavelengths)
+    for name in ("yarn", "llama3", "linear"):
+        assert options[name]["pairs_unseen"] == 0
+
+
+def test_lines_are_read_back(tmp_path):
+    """Applies the JSON of each line to the config and inspects it in the dialect."""
+    for model in (QWEN, EXAMPLES / "llama-3.1-8b.json", EXAMPLES / "deepseek-v3.json"):
+        found = plan(model, 1 << 18)
+        assert found["coverage"] == "beyond"
+        for option in found["options"]:
+            expected = inspect(
+                write_config(tmp_path, wanted(model, option), "wanted.json"), "--context", 1 << 18
+            )["ropes"][0]
+            for engine, line in lines(option).items():
+                if not line["checked"]:
+                    assert line["problem"]
+                    continue
+                if engine == "llama.cpp":
+                    assert line["line"].startswith("llama-server -m MODEL.gguf -c 262144 ")
+                    continue
+                words = shlex.split(line["line"]) if engine != "hf" else [line["line"]]
+                changes = json.loads(words[-1])
+                config = merged(json.loads(model.read_text()), changes)
+                path = write_config(tmp_path, config, "changed.json")
+                got = inspect(path, "--dialect", engine, "--context", 1 << 18)["ropes"][0]
+                flat = [value for row in got["frequencies"] for value in row]
+                want = [value for row in expected["frequencies"] for value in row]
+                assert flat == pytest.approx(want, rel=1e-6), (model, option["recipe"], engine)
+                assert got["scale"] == pytest.approx(expected["scale"], rel=1e-6)
+
+
+def wanted(model, option):
+    """A config with the option's dictionary alone."""
+    config = json.loads(model.read_text())
+    config.pop("rope_scaling", None)
+    config.pop("rope_theta", None)
+    config["rope_parameters"] = option["rope_parameters"]
+    if option["max_position_embeddings"]:
+        config["max_position_embeddings"] = option["max_position_embeddings"]
+    return config
+
+
+def test_engines_that_read_it_otherwise():
+    options = {o["recipe"]: lines(o) for o in plan(QWEN, 262144)["options"]}
+    assert options["yarn"]["vllm"]["checked"] and options["yarn"]["llama.cpp"]["checked"]
+    assert not options["dynamic"]["vllm"]["checked"]
+    assert "drops factor" in options["dynamic"]["vllm"]["problem"]
+    assert not options["dynamic"]["sglang"]["checked"]
+    assert "no flags" in options["llama3"]["llama.cpp"]["problem"]
+    # The old rope_scaling has precedence over rope_parameters, so that lines must remove it.
+    assert json.loads(options["yarn"]["hf"]["line"])["rope_scaling"] is None
+
+
+def test_parts_and_layer_types():
+    found = plan(EXAMPLES / "gemma-3-4b.json", 1 << 20)
+    assert found["rope"] == "text.full_attention"
+    changes = json.loads(lines(found["options"][0])["hf"]["line"])
+    assert list(changes) == ["text_config"]
+    assert lines(found["options"][0])["hf"]["checked"]
+
+
+def test_one_engine():
+    found = plan(QWEN, 262144, "--engine", "llama.cpp")
+    for option in found["options"]:
+        assert [line["dialect"] for line in option["engines"]] == ["llama.cpp@2026-08"]
+    page = succeed("plan", QWEN, "--context", 262144, "--engine", "llama.cpp")
+    assert "--rope-scaling yarn --rope-scale 8 --yarn-orig-ctx 32768" in page
+
+
+def test_rejects(tmp_path):
+    path = write_config(tmp_path, llama())
+    assert "--engine must be one of" in fail(2, "plan", path, "--context", 9, "--engine", "ollama")
+    assert "--context" in fail(2, "plan", path)
+    assert "positive whole number" in fail(2, "plan", path, "--context", "many")
+    config = llama()
+    del config["max_position_embeddings"]
+    config["model_type"] = "not_known"
+    unknown = write_config(tmp_path, config, "unknown.json")
+    assert "no trained context" in fail(1, "plan", unknown, "--context", 9000)
