@@ -19,7 +19,8 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map plan precision bench models completion --help --version"
+    words="inspect rotate diff bounds decay map plan precision bench models completion"
+    words+=" --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
   elif [[ $previous == --dtype ]]; then

@@ -89,7 +89,8 @@ std::string cell_text(double value, const Terminal& terminal) {
 // ---- SVG ----------------------------------------------------------------------------------------
 
 constexpr std::string_view kSvgHead =
-    R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" font-family="sans-serif" font-size="14">
+    R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}"
+  font-family="sans-serif" font-size="14">
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 <text x="48" y="24" font-size="16">{2}</text>
 )";

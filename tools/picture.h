@@ -33,8 +33,8 @@ struct PointMap {
 std::vector<std::string> draw(const HeatMap& map, const explain::Terminal& terminal);
 std::vector<std::string> draw(const PointMap& map, const explain::Terminal& terminal);
 
-/// Writes .svg, or .png in builds with libpng; blue is -1, white 0, red 1. The file appears whole or
-/// not at all. Throws UsageError for other names, IoError for files that cannot be written.
+/// Writes .svg, or .png in builds with libpng; blue is -1, white 0, red 1. The file appears whole
+/// or not at all. Throws UsageError for other names, IoError for files that cannot be written.
 void write_picture(const std::filesystem::path& file, const HeatMap& map);
 void write_picture(const std::filesystem::path& file, const PointMap& map);
 

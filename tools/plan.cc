@@ -45,8 +45,8 @@ struct PlanOptions {
 };
 
 constexpr const char* kPlanFooter =
-    R"(MODEL is a config.json or a folder with one. If N tokens exceed the extended context, each recipe
-is shown with
+    R"(MODEL is a config.json or a folder with one. If N tokens exceed the extended context, each
+recipe is shown with
   short     what changes for prompts within the original context, against the model before any
             scaling: pairs with other frequencies, and the factor on attention scores
   unseen    pairs that reach angles within N tokens that they never had in training

@@ -26,8 +26,8 @@ namespace rotary {
 
 // ---- Scores by distance -------------------------------------------------------------------------
 
-/// [pairs]: positions for one turn, 2 pi / |f|, |f| being the norm over the axes; infinite for pairs
-/// that do not rotate.
+/// [pairs]: positions for one turn, 2 pi / |f|, |f| being the norm over the axes; infinite for
+/// pairs that do not rotate.
 std::vector<double> wavelengths(const Frequencies& frequencies);
 
 /// [pairs]: turns within `context` positions; the norm over the axes as above.
@@ -121,10 +121,11 @@ struct BaseBound {
 };
 
 /// `recipe.theta` is not used. Frequencies are made for `context` positions in use. The interval
-/// proof, to a relative width of 1e-9, is for recipes with f_i proportional to theta^(-2i/d): plain,
-/// linear, NTK (all three), LongRoPE, proportional, divisors, learnable; the others have a grid
-/// proof. Takes about 0.1 s for 4096 positions, 1.5 s for 131,072. One axis, at least two pairs, no
-/// growth; context 1 to 2^24. Throws std::invalid_argument also if no base up to 1e15 will do.
+/// proof, to a relative width of 1e-9, is for recipes with f_i proportional to theta^(-2i/d):
+/// plain, linear, NTK (all three), LongRoPE, proportional, divisors, learnable; the others have a
+/// grid proof. Takes about 0.1 s for 4096 positions, 1.5 s for 131,072. One axis, at least two
+/// pairs, no growth; context 1 to 2^24. Throws std::invalid_argument also if no base up to 1e15
+/// will do.
 BaseBound smallest_base(const Recipe& recipe, std::int64_t context);
 
 // ---- Precision ----------------------------------------------------------------------------------
@@ -132,8 +133,8 @@ BaseBound smallest_base(const Recipe& recipe, std::int64_t context);
 /// How an implementation makes cos and sin:
 ///   kFloat32         frequency and angle in float32, exact cos and sin of that angle
 ///   kBfloat16Table   the same, cos and sin then rounded to bfloat16
-///   kBfloat16Angle   frequency and position in bfloat16, their product in float32 (a model that was
-///                    cast as a whole)
+///   kBfloat16Angle   frequency and position in bfloat16, their product in float32 (a model that
+///                    was cast as a whole)
 ///   kFastMath        as kFloat32, reduced by one float32 product with 1/(2 pi), as the GPU's
 ///                    special function unit does; its table adds up to 5e-7
 enum class AngleMethod : std::uint8_t { kFloat32, kBfloat16Table, kBfloat16Angle, kFastMath };

@@ -62,11 +62,11 @@ struct Model {
   std::string model_type{};
   std::vector<ModelRope> ropes{};
 
-  /// A config.json, the output of `rotary inspect --json`, a .gguf file, or a folder with one of them: config.json first; of several .gguf
-  /// files, image projectors and later shards are skipped, and two models are an error. Throws
-  /// IoError for unreadable or malformed files, and std::invalid_argument for their content: an
-  /// unknown rope type, a missing theta, factors of the wrong length, a model without rotary
-  /// embeddings.
+  /// A config.json, the output of `rotary inspect --json`, a .gguf file, or a folder with one of
+  /// them: config.json first; of several .gguf files, image projectors and later shards are
+  /// skipped, and two models are an error. Throws IoError for unreadable or malformed files, and
+  /// std::invalid_argument for their content: an unknown rope type, a missing theta, factors of the
+  /// wrong length, a model without rotary embeddings.
   static Model read(const std::filesystem::path& path);
 
   /// The text of a config.json, or of `rotary inspect --json`; `source` names it in errors.

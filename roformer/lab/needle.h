@@ -3,10 +3,10 @@
 
 /// Retrieval: key-value pairs hidden in a text, as passkeys are.
 ///
-///   text ... K V ... text ... K V ... text        training: each pair stands twice in a row, at any
-///                                                 distance; the second V can be known from the first
-///   text ... K V ... text ... k v ... text  K ?   test: the pair at a depth, others (k v) anywhere,
-///                                                 its key asked at the end of the row
+///   text ... K V ... text ... K V ... text        training: each pair stands twice in a row, at
+///                                                 any distance; the first V tells the second
+///   text ... K V ... text ... k v ... text  K ?   test: the pair at a depth, others (k v) in any
+///                                                 place, its key asked at the end of the row
 ///
 /// Keys and values are kNumKeys and kNumValues tokens of their own, after those of the tokenizer.
 /// A guess is right once in kNumValues; one among the values of the row, once in 1 + kDistractors.

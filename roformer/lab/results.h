@@ -5,7 +5,8 @@
 ///
 ///   {"lab": "length", "machine": "NVIDIA H200", "commit": "1a94890", "settings": {...},
 ///    "rows": [
-///     {"variant": "rope", "seed": 0, "at": {"length": 1024}, "metric": "perplexity", "value": 21.5},
+///     {"variant": "rope", "seed": 0, "at": {"length": 1024}, "metric": "perplexity",
+///      "value": 21.5},
 ///     {"variant": "learned", "seed": 0, "at": {"length": 1024}, "metric": "perplexity",
 ///      "value": null, "note": "beyond its table"}]}
 ///

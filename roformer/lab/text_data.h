@@ -59,8 +59,8 @@ TrainingBatch causal_batch(const TextData& data, std::int64_t rows, std::int64_t
 /// The same for given rows, [rows, length + 1].
 TrainingBatch causal_rows(const at::Tensor& windows);
 
-/// Random rows for a masked LM: a share of the tokens is labelled, 80 % of them as [MASK], 10 % as a
-/// random token.
+/// Random rows for a masked LM: a share of the tokens is labelled, 80 % of them as [MASK], 10 % as
+/// a random token.
 TrainingBatch masked_batch(const TextData& data, std::int64_t rows, std::int64_t length,
                            double rate, std::uint64_t seed, std::int64_t step);
 

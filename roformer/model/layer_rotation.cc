@@ -67,8 +67,8 @@ LayerPositions LayerRotationImpl::positions(const at::Tensor& x, const ForwardCo
   return positions;
 }
 
-/// Steps of each head give positions [batch, heads, tokens]; without steps, three dimensions are those
-/// of several axes.
+/// Steps of each head give positions [batch, heads, tokens]; without steps, three dimensions are
+/// those of several axes.
 bool LayerRotationImpl::has_positions_per_head(const torch::TokenPositions& positions) const {
   return steps_ && positions.positions && positions.positions->dim() == 3;
 }

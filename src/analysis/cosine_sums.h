@@ -3,11 +3,11 @@
 
 // Sums of cosines over the pairs, sum_i cos(m f_i), with a bound on their error.
 //
-// The bound, with u = 2^-53, n pairs, and |f^ - f| <= r |f| for the frequency f^ in use: an angle is
-// off by at most m |f| (r + 2u), rounding of the product included, and so is its cosine. cos and sin
-// of the C library are within 2u (one ulp below 1 is u). A block computes
-// cos((m + j) f) = cos(m f) cos(j f) - sin(m f) sin(j f), which adds 12 u: four factors, two products
-// and a difference. The sum of n terms, none above 1, adds n^2 u. Together
+// The bound, with u = 2^-53, n pairs, and |f^ - f| <= r |f| for the frequency f^ in use: an angle
+// is off by at most m |f| (r + 2u), rounding of the product included, and so is its cosine. cos and
+// sin of the C library are within 2u (one ulp below 1 is u). A block computes
+// cos((m + j) f) = cos(m f) cos(j f) - sin(m f) sin(j f), which adds 12 u: four factors, two
+// products and a difference. The sum of n terms, none above 1, adds n^2 u. Together
 //   |B^ - B| <= u (n^2 + 16 n) + m (r + 4 u) sum |f|
 // where the slack covers terms of second order.
 #pragma once

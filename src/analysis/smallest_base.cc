@@ -7,9 +7,9 @@
 // The search marches upwards in t = ln(base) from 0. At t it looks for a distance m with
 // B(m, t) = sum_i cos(m f_i(t)) < 0. Since f_i = c_i exp(-e_i t), e_i = 2i/d,
 //   |dB/dt| <= m sum_i e_i |f_i|,
-// which only falls with t, B(m, .) stays negative over a step of -B / (m sum_i e_i |f_i|): every base
-// on the way fails at m. Where no step is left, a root of B has been reached, and the base just
-// above it passes, or fails at another distance.
+// which only falls with t, B(m, .) stays negative over a step of -B / (m sum_i e_i |f_i|): every
+// base on the way fails at m. Where no step is left, a root of B has been reached, and the base
+// just above it passes, or fails at another distance.
 
 #include <algorithm>
 #include <cmath>
@@ -55,8 +55,8 @@ std::vector<double> frequencies_at(const Recipe& recipe, double base, std::int64
   return make_frequencies(other, context).values;
 }
 
-/// Passes only if no sum over the context can be negative. `minimum` is the smallest sum, or the first
-/// that is certainly negative.
+/// Passes only if no sum over the context can be negative. `minimum` is the smallest sum, or the
+/// first that is certainly negative.
 struct Verdict {
   bool passes = true;
   CosineMinimum minimum{};

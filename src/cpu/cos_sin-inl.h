@@ -150,8 +150,8 @@ HWY_INLINE uint32x4_t phase_tops(uint32x4_t position, uint32x4_t low, uint32x4_t
 }
 
 /// cos and sin of `rows` positions from `position` on, all below 2^32, `stride` apart in memory.
-/// One vector of pairs of all rows after the other: from row to row their phases, 64 bits each, grow
-/// by the fraction, which costs less than a product.
+/// One vector of pairs of all rows after the other: from row to row their phases, 64 bits each,
+/// grow by the fraction, which costs less than a product.
 inline void cos_sin_of_range(std::uint32_t position, std::size_t rows,
                              const std::uint32_t* HWY_RESTRICT low,
                              const std::uint32_t* HWY_RESTRICT high, std::size_t count,

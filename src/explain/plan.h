@@ -23,8 +23,8 @@ struct PlanOption {
   /// another (0: as it is).
   Json rope_parameters{};
   std::int64_t max_position_embeddings = 0;
-  /// For prompts within the original context, against the model before any scaling: pairs with other
-  /// frequencies, and the factor on attention scores.
+  /// For prompts within the original context, against the model before any scaling: pairs with
+  /// other frequencies, and the factor on attention scores.
   std::int64_t pairs_changed = 0;
   double score_factor = 1.0;
   /// Pairs that reach angles within the context that they never had in training: those without a
@@ -56,8 +56,9 @@ struct EngineLines {
   std::string problem{};  // why not
 };
 
-/// `config`: the text of the model's config.json; `rope_name`: the rope that the plan is for. Engines
-/// are hf, vllm, sglang and llama.cpp; empty: all of them. Throws std::invalid_argument for others.
+/// `config`: the text of the model's config.json; `rope_name`: the rope that the plan is for.
+/// Engines are hf, vllm, sglang and llama.cpp; empty: all of them. Throws std::invalid_argument for
+/// others.
 std::vector<EngineLines> engine_lines(const PlanOption& option, const Plan& plan,
                                       const std::string& config, const std::string& rope_name,
                                       const std::string& engine);

@@ -18,7 +18,8 @@
 namespace rotary::explain {
 namespace {
 
-/// The key of the part that a rope belongs to: "text_config" for "text.default"; empty for the whole.
+/// The key of the part that a rope belongs to: "text_config" for "text.default"; empty for the
+/// whole.
 std::string part_key(const Json& config, const std::string& rope_name) {
   const std::size_t dot = rope_name.find('.');
   if (dot == std::string::npos) return "";

@@ -19,8 +19,8 @@ using internal::Json;
 using internal::axis_map_json;
 using internal::recipe_json;
 
-/// One element of "ropes", which Model::read() reads again. `context_in_use`: the context length of `frequencies`; 0 (the trained
-/// length) is written as null.
+/// One element of "ropes", which Model::read() reads again. `context_in_use`: the context length of
+/// `frequencies`; 0 (the trained length) is written as null.
 Json rope_json(const ModelRope& rope, const Frequencies& frequencies, std::int64_t context_in_use);
 
 /// Indented, with lists on one line. Numbers round-trip; invalid UTF-8 is replaced.

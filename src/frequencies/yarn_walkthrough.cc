@@ -9,7 +9,8 @@
 // and only when the positions in use exceed L. Its prose describes another ramp, over pair numbers
 // between those that make `fast` and `slow` rotations in L:
 //   dim(r) = d ln(L / (2 pi r)) / (2 ln theta),  low = max(floor(dim(fast)), 0),
-//   high = min(ceil(dim(slow)), d/2 - 1),  gamma_i = clamp((i - low) / max(high - low, 0.001), 0, 1)
+//   high = min(ceil(dim(slow)), d/2 - 1),
+//   gamma_i = clamp((i - low) / max(high - low, 0.001), 0, 1)
 //   f'_i = f_i ((1 - gamma_i) + gamma_i / s)
 // which is YaRN's, clamped at the last pair.
 

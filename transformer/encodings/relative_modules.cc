@@ -43,8 +43,8 @@ class ShawImpl final : public EncodingImpl {
   }
 
  private:
-  /// Sinusoids where nothing is learned: of the row, as in NEZHA. Later keys, which are masked, have
-  /// vectors of 0.
+  /// Sinusoids where nothing is learned: of the row, as in NEZHA. Later keys, which are masked,
+  /// have vectors of 0.
   at::Tensor table_for(const at::Tensor& learned, const at::Tensor& like) const {
     const at::Tensor table =
         learned.defined()

@@ -53,8 +53,8 @@ struct AttendOptions {
   /// Added to the scores: what broadcasts to [batch, heads, queries, keys].
   std::optional<at::Tensor> bias{};
   /// Vectors of relative distances that the weights w add to the outputs (Shaw et al. 2018):
-  /// [2 m + 1, head_dim of v], sum_j w_ij value_vectors[m + clip(j - i, -m, m)] by token index. Runs
-  /// PyTorch's plain operations.
+  /// [2 m + 1, head_dim of v], sum_j w_ij value_vectors[m + clip(j - i, -m, m)] by token index.
+  /// Runs PyTorch's plain operations.
   std::optional<at::Tensor> value_vectors{};
   /// Probability of dropping an attention weight.
   double dropout = 0.0;

@@ -68,9 +68,9 @@ class EncodingImpl : public ::torch::nn::Module {
   /// where positions have one; none where the encoding has no bias.
   virtual std::optional<at::Tensor> bias(const ScorePositions& positions, const at::Tensor& like);
 
-  /// Scores beside q k^T that depend on queries q or keys k, [batch, heads, tokens, head_dim], before
-  /// both are scaled: [batch, heads, queries, keys]. Distances are those of token indices; query t
-  /// has the index of key `first` + t.
+  /// Scores beside q k^T that depend on queries q or keys k, [batch, heads, tokens, head_dim],
+  /// before both are scaled: [batch, heads, queries, keys]. Distances are those of token indices;
+  /// query t has the index of key `first` + t.
   virtual std::optional<at::Tensor> content_bias(const at::Tensor& q, const at::Tensor& k,
                                                  const c10::SymInt& first);
   /// AttendOptions::value_vectors, on the device of `like`; none where outputs are those of the
