@@ -87,7 +87,7 @@ std::string tick_label(double value) {
     return fmt::format("{:g}e{:g}", value / std::pow(10.0, power), power);
   }
   // Without the noise of a product: 0.30000000000000004.
-  return fmt::format("{:g}", value);
+  return fmt::format("{:g}", value + 0.0);  // -0 is 0
 }
 
 }  // namespace rotary::roformer::lab

@@ -55,7 +55,7 @@ void add_decoding_cost(ModelImpl& model, const DecodeWork& work, const UnitRun& 
                        std::vector<Row>& rows) {
   constexpr const char* kSpeed = "decode_tokens_per_second";
   try {
-    decode(model, {.rows = work.rows, .prompt = work.prompt, .tokens = 1}, run.device);
+    decode(model, work, run.device);  // kernels are loaded and memory is allocated on first use
     reset_peak_memory(run.device);
     const double seconds = decode(model, work, run.device);
     rows.push_back(
