@@ -1,8 +1,8 @@
 # Run by ctest as `cmake -D SOURCE=... -D BINARY=... -P check_listed.cmake`: fails for a source that no
 # CMakeLists.txt lists, which would never be compiled or run. Not checked: fuzz targets and consumers of
 # the package, which are built elsewhere; tests/docs, which needs a build of all parts; kernels and
-# CUDA folders in a build without them, and with one the stub of the engine; charts, with cairo or without;
-# RoFormer without ROTARY_BUILD_ROFORMER, and its model without ROTARY_BUILD_TORCH.
+# CUDA folders in a build without them, and with one the stub of the engine; charts and JPEG files, with their
+# library or without; RoFormer without ROTARY_BUILD_ROFORMER, and its model without ROTARY_BUILD_TORCH.
 cmake_policy(SET CMP0009 NEW)  # the include directories of the build tree are links to sources
 file(READ "${BINARY}/compile_commands.json" commands)
 # Sources of unity builds are named in the files that include them.
@@ -11,7 +11,7 @@ foreach(unit IN LISTS units)
   file(READ "${unit}" included)
   string(APPEND commands "${included}")
 endforeach()
-set(elsewhere "/tests/docs/|/tests/fuzz/|/tests/torch/|/examples/consumer/|/cuda/no_cuda[.]cc$|/lab/(no_cairo|cairo_chart)[.]cc$")
+set(elsewhere "/tests/docs/|/tests/fuzz/|/tests/torch/|/examples/consumer/|/cuda/no_cuda[.]cc$|/lab/(no_cairo|cairo_chart|no_jpeg|libjpeg)[.]cc$")
 string(FIND "${commands}" "/src/cuda/engine.cc\"" engine)
 if(engine EQUAL -1)
   string(APPEND elsewhere "|/cuda/|[.]cu$")
@@ -23,8 +23,8 @@ endif()
 string(FIND "${commands}" "/transformer/" torch)
 if(torch EQUAL -1)
   string(APPEND elsewhere "|/pytorch/|/transformer/|/roformer/(model|checkpoint|train|tasks|lab|cli)/"
-         "|/tests/roformer/(checkpoint|checkpoint_faults|folds|freeze|lab_[a-z]+|language|model|optimizer|precision|qk_norm"
-         "|run_config|step|tasks|train)_test[.]cc$")
+         "|/tests/roformer/(checkpoint|checkpoint_faults|folds|freeze|generated_tasks|lab_[a-z]+|language|model|optimizer|precision|qk_norm"
+         "|relative_encoding|run_config|step|task_labs|tasks|train)_test[.]cc$")
 endif()
 string(FIND "${commands}" "ROTARY_TORCH_CUDA_KERNELS" torch_kernels)
 if(torch_kernels EQUAL -1)  # host code of kernels, for a PyTorch with CUDA
