@@ -266,25 +266,26 @@ class Reader {
 };
 
 /// The alternative of that name, with its default members.
-template <typename Variant, typename NameOf, std::size_t i = 0>
+template <typename Variant, typename NameOf, std::size_t kIndex = 0>
 Variant alternative(const std::string& name, NameOf name_of_index, const std::string& source,
                     std::string_view what) {
-  if constexpr (i == std::variant_size_v<Variant>) {
+  if constexpr (kIndex == std::variant_size_v<Variant>) {
     std::string known;
-    for (std::size_t k = 0; k < i; ++k) {
+    for (std::size_t k = 0; k < kIndex; ++k) {
       known += (known.empty() ? "" : ", ") + std::string(name_of_index(k));
     }
     reject("[recipe] ", source, ": unknown ", what, " ", quote(name), "; known are ", known);
   } else {
-    if (name == name_of_index(i)) return Variant(std::in_place_index<i>);
-    return alternative<Variant, NameOf, i + 1>(name, name_of_index, source, what);
+    if (name == name_of_index(kIndex)) return Variant(std::in_place_index<kIndex>);
+    return alternative<Variant, NameOf, kIndex + 1>(name, name_of_index, source, what);
   }
 }
 
-template <std::size_t i = 0>
+template <std::size_t kIndex = 0>
 std::string_view scaling_name(std::size_t index) {
-  if constexpr (i < std::variant_size_v<Scaling>) {
-    return index == i ? name_of(Scaling(std::in_place_index<i>)) : scaling_name<i + 1>(index);
+  if constexpr (kIndex < std::variant_size_v<Scaling>) {
+    return index == kIndex ? name_of(Scaling(std::in_place_index<kIndex>))
+                           : scaling_name<kIndex + 1>(index);
   } else {
     return {};
   }
