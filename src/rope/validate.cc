@@ -280,7 +280,7 @@ void check_apart(std::string_view function, std::span<const Operand> operands) {
 
 /// Intervals around the memory of operands in place, from what the checks of each know already:
 /// nearly always enough to see that operands are apart.
-class Bounds {
+class Bounds {  // NOLINT(cppcoreguidelines-pro-type-member-init): intervals_ fill up
  public:
   /// `reach` is ordinary_reach(), 0 for an operand without known bounds.
   void add(const TensorView& view, std::int64_t reach) noexcept {
