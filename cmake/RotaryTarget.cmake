@@ -1,8 +1,9 @@
-# rotary_target_defaults(<target> [QUICK_TO_BUILD | UNOPTIMISED]): the compiler flags of all our targets.
+# rotary_target_defaults(<target> [QUICK_TO_BUILD | UNOPTIMISED] [TEST]): the compiler flags of all our targets.
 # QUICK_TO_BUILD: for targets whose own speed hardly matters, such as tests and readers of files.
 # UNOPTIMISED: for those that only print, where it does not matter at all.
+# TEST: code of tests, not under test.
 function(rotary_target_defaults target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD;UNOPTIMISED" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD;UNOPTIMISED;TEST" "" "")
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
@@ -46,7 +47,7 @@ function(rotary_target_defaults target)
   endif()
   # Code under test of the fuzz targets counts its branches: libFuzzer is blind to what does not.
   get_target_property(type ${target} TYPE)
-  if(ROTARY_BUILD_FUZZERS AND type MATCHES "^(OBJECT|STATIC|SHARED)_LIBRARY$")
+  if(ROTARY_BUILD_FUZZERS AND NOT arg_TEST AND type MATCHES "^(OBJECT|STATIC|SHARED)_LIBRARY$")
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
