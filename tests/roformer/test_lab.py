@@ -17,6 +17,7 @@ TINY = {
     "train_length": 16,
     "encoder_steps": 2,
     "decode_tokens": 2,
+    "cost_steps": 2,
     "model": {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16},
 }
 
