@@ -56,7 +56,7 @@ Json base_defaults(bool quick) {
   settings["retrieval_rows"] = quick ? 32 : 192;
   settings["needle_share"] = 0.5;
   settings["needle_pairs"] = quick ? 4 : 16;
-  settings["model"] = default_model(quick);
+  settings["model"] = model_for_few_steps(quick);
   settings["corpus"] = default_corpus(quick);
   if (!quick) settings["corpus"]["held_out_texts"] = 12;
   settings["rotations"] = base_rotations(quick);

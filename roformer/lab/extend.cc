@@ -34,7 +34,7 @@ Json extend_defaults(bool quick) {
   settings["needle_pairs"] = quick ? 4 : 16;
   settings["tune_share"] = 0.05;
   settings["tune_learning_rate"] = quick ? 1e-3 : 1e-4;
-  settings["model"] = default_model(quick);
+  settings["model"] = model_for_few_steps(quick);
   settings["model"]["position_encoding"] = "rope";
   settings["corpus"] = default_corpus(quick);
   if (!quick) settings["corpus"]["held_out_texts"] = 12;

@@ -43,12 +43,12 @@ Json length_encoders() {
 }
 
 Json length_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 100 : 1000, quick ? 3e-3 : 1e-3);
+  Json settings = training_defaults(quick ? 100 : 800, quick ? 3e-3 : 1e-3);
   settings["train_length"] = quick ? 64 : 512;
   settings["rows"] = quick ? 16 : 32;
   settings["lengths"] = quick ? std::vector{16, 32, 64, 128, 256, 512}
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
-  settings["model"] = default_model(quick);
+  settings["model"] = model_for_few_steps(quick);
   settings["mask_rate"] = 0.15;
   settings["encoder_steps"] = quick ? 100 : 800;
   settings["cost_steps"] = quick ? 5 : 30;

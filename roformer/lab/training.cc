@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -200,6 +201,12 @@ internal::Json default_model(bool quick) {
           {"num_hidden_layers", quick ? 2 : 6},
           {"num_attention_heads", quick ? 4 : 8},
           {"intermediate_size", quick ? 256 : 2048}};
+}
+
+internal::Json model_for_few_steps(bool quick) {
+  internal::Json model = default_model(quick);
+  model["initializer_range"] = 1.0 / std::sqrt(model.at("hidden_size").as_double());
+  return model;
 }
 
 internal::Json encoding_entry(std::string name, std::string_view encoding, std::int64_t seeds) {
