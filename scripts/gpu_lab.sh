@@ -8,11 +8,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END_USAGE'
-usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--results DIR] [--no-build] [--quick] [-D<variable>=<value> ...]
+usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--at-once N] [--results DIR] [--no-build] [--quick]
+                          [-D<variable>=<value> ...]
 
-  --data DIR       the folder with enwiki2014_100MB.txt, or that file with .xz, and the data of the other labs
+  --data DIR       the folder with enwiki2014_100MB.txt, or that file with .xz, and the data of the other labs; archives in it are unpacked
   --labs NAME,...  only these; default: all that `roformer lab --help` lists
-  --results DIR    where each lab's folder goes (bench/results/lab): results.json, report.md, plots
+  --at-once N      labs that run side by side on the GPU (3); `length`, which measures speed, first runs alone
+  --results DIR    where each lab's folder goes (bench/results/lab): results.json, report.md, plots, log.txt
   --no-build       uses the binaries in build/gpu-roformer, as scripts/gpu_roformer_speed.sh builds them
   --quick          the small setting, with bundled data: tries the script, also on a CPU (DEVICE=cpu)
   -D...            for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps -DROTARY_COMMIT=abc1234 (where git is not there)
@@ -23,11 +25,12 @@ number of labs that did not end.
 END_USAGE
 }
 
-quick=0 data='' labs='' others=()
+quick=0 data='' labs='' at_once=3 others=() archives=()
 while (($#)); do
   case $1 in
-    --data | --labs)
-      declare "${1#--}=${2:?$1 needs a value}"
+    --data | --labs | --at-once)
+      name=${1#--}
+      declare "${name//-/_}=${2:?$1 needs a value}"
       shift
       ;;
     *) others+=("$1") ;;
@@ -57,15 +60,42 @@ else
     xz -dk "$data/enwiki2014_100MB.txt.xz"
   [[ -e $data/glue || ! -e $data/glue_small.tar.xz ]] ||
     { mkdir -p "$data/glue" && tar -xJf "$data/glue_small.tar.xz" -C "$data/glue"; }
+  for archive in "$data"/cifar10/cifar10_*.tar.xz; do
+    [[ -e $data/cifar10/train || ! -e $archive ]] || archives+=("$archive")
+  done
+  for archive in "${archives[@]}"; do tar -xJf "$archive" -C "$data/cifar10"; done
 fi
 # The names in the help: "  length     Train short, ..."
 [[ -n $labs ]] || labs=$("$roformer" lab --help | sed -n '/^NAME is one of/,/^$/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ',')
 limit=()
 # SIGINT lets the lab write its checkpoints.
 [[ -z ${LIMIT:-} ]] || limit=(timeout --signal=INT --kill-after=60 "$LIMIT")
-for lab in ${labs//,/ }; do
-  say "Lab $lab"
-  "${limit[@]}" "$roformer" lab "$lab" -o "$results/$lab" "${arguments[@]}" || fail "lab $lab"
+# run_lab <name>: in a process of its own, which prints its time and, if it does not end well, its last lines.
+run_lab() {
+  local lab=$1 began=$SECONDS status=0
+  mkdir -p "$results/$lab"
+  "${limit[@]}" "$roformer" lab "$lab" -o "$results/$lab" "${arguments[@]}" >"$results/$lab/log.txt" 2>&1 || status=$?
   rm -rf "$results/$lab/lock"
+  ((status == 0)) || tail -n 5 "$results/$lab/log.txt"
+  # A lab that was interrupted says so and ends well; the next call continues it.
+  ! tail -n 1 "$results/$lab/log.txt" | grep -q '^stopped;' || status=1
+  printf '%-10s %5d s%s\n' "$lab" $((SECONDS - began)) "$( ((status == 0)) || echo ', did not end')"
+  return "$status"
+}
+# wait_for <count>: until fewer labs run.
+wait_for() {
+  while (($(jobs -pr | wc -l) >= $1)); do
+    wait -n || failed=$((failed + 1))
+  done
+}
+say "Labs"
+for lab in ${labs//,/ }; do
+  wait_for "$at_once"
+  run_lab "$lab" &
+  [[ $lab != length ]] || wait_for 1
+done
+while (($(jobs -p | wc -l) > 0)); do
+  wait -n || failed=$((failed + 1))
+  jobs >/dev/null # forgets those that ended
 done
 finish

@@ -46,18 +46,19 @@ Json base_rotations(bool quick) {
 }
 
 Json base_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 120 : 1200, quick ? 3e-3 : 6e-4);
+  Json settings = training_defaults(quick ? 120 : 1200, quick ? 3e-3 : 1e-3);
   settings["train_length"] = quick ? 64 : 512;
-  settings["rows"] = quick ? 16 : 64;
+  settings["rows"] = quick ? 16 : 32;
   settings["lengths"] =
       quick ? std::vector{32, 64, 128, 256} : std::vector{128, 256, 512, 1024, 2048, 4096};
   settings["distances"] = quick ? std::vector{8, 16, 32, 60, 120, 250}
                                 : std::vector{16, 64, 128, 256, 500, 1000, 2000, 4000};
-  settings["retrieval_rows"] = quick ? 32 : 256;
+  settings["retrieval_rows"] = quick ? 32 : 192;
   settings["needle_share"] = 0.5;
-  settings["needle_pairs"] = quick ? 4 : 24;
-  settings["model"] = default_model(quick);
+  settings["needle_pairs"] = quick ? 4 : 16;
+  settings["model"] = model_for_few_steps(quick);
   settings["corpus"] = default_corpus(quick);
+  if (!quick) settings["corpus"]["held_out_texts"] = 12;
   settings["rotations"] = base_rotations(quick);
   settings["exact_head_dims"] = quick ? std::vector{128} : std::vector{64, 128};
   settings["exact_contexts"] =

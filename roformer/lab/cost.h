@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "roformer/lab/lab.h"
@@ -13,6 +14,9 @@
 #include "roformer/model/model.h"
 
 namespace rotary::roformer::lab {
+
+/// Variants of units that measure cost alone begin with it: "cost rope".
+inline constexpr std::string_view kCostPrefix = "cost ";
 
 /// Before training: forgets the peak memory so far, of a GPU.
 void reset_training_cost(at::Device device);

@@ -24,7 +24,7 @@ struct NamedTask {
   TaskKind kind;
   std::string_view name;
 };
-constexpr std::array<NamedTask, 8> kNamedTasks = {{
+constexpr std::array<NamedTask, Id::kTasks> kNamedTasks = {{
     {TaskKind::kCopy, "copy"},
     {TaskKind::kReverse, "reverse"},
     {TaskKind::kAddition, "addition"},
@@ -42,10 +42,10 @@ std::int64_t draw_below(Random& random, std::int64_t n) {
 /// Appends the tokens of a problem.
 class Writer {
  public:
-  explicit Writer(std::int64_t size) {
+  Writer(TaskKind task, std::int64_t size) {
     problem_.tokens.reserve(static_cast<std::size_t>(size));
     problem_.is_answer.reserve(static_cast<std::size_t>(size));
-    ask(Id::kBegin);
+    ask(Id::kTask + static_cast<std::int64_t>(task));
   }
   void ask(std::int64_t token) { add(token, false); }
   void ask_all(std::span<const std::int64_t> tokens) {
@@ -181,7 +181,7 @@ std::string_view name_of(TaskKind task) noexcept {
 
 Problem make_problem(TaskKind task, std::int64_t length, Random& random) {
   check_task_length(length);
-  Writer writer(max_tokens(task, length));
+  Writer writer(task, max_tokens(task, length));
   switch (task) {
     case TaskKind::kCopy:
     case TaskKind::kReverse:
@@ -209,7 +209,7 @@ Problem make_problem(TaskKind task, std::int64_t length, Random& random) {
 
 std::int64_t max_tokens(TaskKind task, std::int64_t length) {
   check_task_length(length);
-  constexpr std::int64_t kFrame = 3;  // [begin] [=] [end]
+  constexpr std::int64_t kFrame = 3;  // [task] [=] [end]
   switch (task) {
     case TaskKind::kAddition:
       return 3 * length + 2 + kFrame;  // +, and the sum's first digit
@@ -225,7 +225,12 @@ std::int64_t max_tokens(TaskKind task, std::int64_t length) {
 }
 
 Batch task_batch(TaskKind task, const TaskBatchOptions& options, Random& random) {
-  const std::int64_t row = max_tokens(task, options.max_length) - 1;
+  return task_batch({&task, 1}, options, random);
+}
+
+Batch task_batch(std::span<const TaskKind> tasks, const TaskBatchOptions& options, Random& random) {
+  std::int64_t row = 0;
+  for (const TaskKind task : tasks) row = std::max(row, max_tokens(task, options.max_length) - 1);
   const auto size = static_cast<std::size_t>(options.rows * row);
   Batch batch;
   batch.rows = options.rows;
@@ -237,6 +242,7 @@ Batch task_batch(TaskKind task, const TaskBatchOptions& options, Random& random)
   for (std::int64_t r = 0; r < options.rows; ++r) {
     const std::int64_t length =
         options.min_length + draw_below(random, options.max_length - options.min_length + 1);
+    const TaskKind task = tasks[static_cast<std::size_t>(r) % tasks.size()];
     const Problem problem = make_problem(task, length, random);
     const auto begin = static_cast<std::size_t>(r * row);
     for (std::size_t i = 0; i + 1 < problem.tokens.size(); ++i) {

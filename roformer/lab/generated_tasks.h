@@ -54,12 +54,11 @@ std::string_view name_of(TaskKind task) noexcept;
 /// that no token has two meanings.
 struct TaskTokens {
   static constexpr std::int64_t kPad = 0;
-  static constexpr std::int64_t kBegin = 1;
-  static constexpr std::int64_t kEquals = 2;
-  static constexpr std::int64_t kPlus = 3;
-  static constexpr std::int64_t kEnd = 4;
-  static constexpr std::int64_t kDigit = 5;  // ten digits; bits are the first two of them
-  static constexpr std::int64_t kLetter = 15;
+  static constexpr std::int64_t kEquals = 1;
+  static constexpr std::int64_t kPlus = 2;
+  static constexpr std::int64_t kEnd = 3;
+  static constexpr std::int64_t kDigit = 4;  // ten digits; bits are the first two of them
+  static constexpr std::int64_t kLetter = 14;
   static constexpr std::int64_t kLetters = 32;
   static constexpr std::int64_t kIndex = kLetter + kLetters;
   static constexpr std::int64_t kIndices = 20;
@@ -67,10 +66,13 @@ struct TaskTokens {
   static constexpr std::int64_t kKeys = 64;
   static constexpr std::int64_t kWord = kKey + kKeys;
   static constexpr std::int64_t kWords = 4;
-  static constexpr std::int64_t kCount = kWord + kWords;  // size of the vocabulary: 135
+  static constexpr std::int64_t kTask = kWord + kWords;  // the first token: one for each task
+  static constexpr std::int64_t kTasks = 8;
+  static constexpr std::int64_t kCount = kTask + kTasks;  // size of the vocabulary: 142
 };
 
-/// One row: [begin] prompt [=] answer [end].
+/// One row: [task] prompt [=] answer [end]. A model that learns several tasks knows by the first
+/// token which one it is.
 struct Problem {
   std::vector<std::int64_t> tokens{};
   /// For each token, whether the model has to predict it: the answer, and [end].
@@ -92,5 +94,8 @@ struct TaskBatchOptions {
 /// Rows of kCausalLm, padded at the end to max_tokens(max_length) - 1. Labels are the next tokens
 /// where these are answers. Attention is causal, so that padding needs no mask.
 Batch task_batch(TaskKind task, const TaskBatchOptions& options, Random& random);
+/// The same for several tasks, which take turns row by row. Rows are as long as those of the task
+/// with the longest problems.
+Batch task_batch(std::span<const TaskKind> tasks, const TaskBatchOptions& options, Random& random);
 
 }  // namespace rotary::roformer::lab

@@ -48,13 +48,13 @@ Json image_encodings(bool quick) {
 }
 
 Json image_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 300 : 2000, quick ? 2e-3 : 1e-3);
+  Json settings = training_defaults(quick ? 300 : 1500, quick ? 2e-3 : 1e-3);
   settings["weight_decay"] = 0.05;
   settings["rows"] = quick ? 32 : 512;
   settings["patch"] = 4;
   settings["crop"] = 4;
   settings["label_smoothing"] = 0.1;
-  settings["sizes"] = quick ? std::vector{24, 32, 48} : std::vector{24, 28, 32, 36, 40, 48, 56, 64};
+  settings["sizes"] = quick ? std::vector{24, 32, 48} : std::vector{24, 32, 40, 48, 64};
   settings["model"] = {{"hidden_size", quick ? 64 : 192},
                        {"num_hidden_layers", quick ? 2 : 6},
                        {"num_attention_heads", quick ? 4 : 6},

@@ -27,7 +27,11 @@ void report_image(const Results& results, Report& report) {
 
   report.heading("Cost");
   const std::vector<MetricColumn> columns = {
-      {.metric = "parameters", .head = "parameters, M", .digits = 3, .factor = 1e-6},
+      {.metric = "parameters",
+       .head = "parameters, M",
+       .digits = 3,
+       .factor = 1e-6,
+       .same_for_seeds = true},
       {.metric = "train_tokens_per_second",
        .head = "training, k patches/s",
        .digits = 1,

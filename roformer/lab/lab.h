@@ -58,6 +58,8 @@ struct Unit {
   std::int64_t seed = 0;
   /// Expected time, relative to the other units.
   double cost = 1.0;
+  /// It measures speed: no other unit runs meanwhile. Such units are the first.
+  bool alone = false;
 };
 
 /// The unit was interrupted: it has no rows, and continues next time.

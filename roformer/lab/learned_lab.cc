@@ -147,12 +147,14 @@ void report_learned(const Results& results, Report& report) {
                           results.settings.at("train_length").dump()));
   report.table(table_over(results, "perplexity", "length", {.digits = 3}));
   report.heading("Training");
-  report.table(table_of(results, std::array<MetricColumn, 2>{
-                                     {{.metric = "parameters", .head = "parameters", .digits = 0},
-                                      {.metric = "tokens_per_second",
-                                       .head = "1,000 tokens/s",
-                                       .digits = 1,
-                                       .factor = 1e-3}}}));
+  report.table(table_of(
+      results,
+      std::array<MetricColumn, 2>{
+          {{.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
+           {.metric = "tokens_per_second",
+            .head = "1,000 tokens/s",
+            .digits = 1,
+            .factor = 1e-3}}}));
   report.chart("loss", {.title = "Training loss",
                         .x_label = "step",
                         .y_label = "nats per token",

@@ -3,6 +3,9 @@
 
 // The lab `length`: models trained on short rows, judged on longer ones, for every encoding; and
 // what each encoding costs.
+#include <algorithm>
+#include <iterator>
+
 #include "roformer/lab/cost.h"
 #include "roformer/lab/labs.h"
 #include "roformer/lab/settings.h"
@@ -14,16 +17,19 @@ namespace {
 
 using internal::Json;
 
+/// Before a measurement: kernels are loaded and memory is allocated on first use.
+constexpr std::int64_t kWarmUpSteps = 5;
+
 /// Decoders first; an encoder's variant is "encoder NAME". Three seeds where papers compare.
 Json length_decoders(bool quick) {
   Json all = Json::array();
   for (const char* name : {"rope", "alibi", "t5", "none"}) {
-    all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", quick ? 1 : 3}});
+    all.push_back(encoding_entry(name, name, quick ? 1 : 3));
   }
   for (const char* name :
        {"learned", "sinusoidal", "xpos", "kerple_log", "kerple_power", "distance", "shaw", "nezha",
         "transformer_xl", "rope+alibi", "rope+t5", "rope+distance"}) {
-    all.push_back({{"name", name}, {"position_encoding", name}, {"seeds", 1}});
+    all.push_back(encoding_entry(name, name, 1));
   }
   return all;
 }
@@ -31,23 +37,24 @@ Json length_decoders(bool quick) {
 Json length_encoders() {
   Json all = Json::array();
   for (const char* name : {"rope", "alibi", "t5", "none", "learned", "sinusoidal"}) {
-    const std::string variant = std::string("encoder ") + name;
-    all.push_back({{"name", variant}, {"position_encoding", name}, {"seeds", 1}});
+    all.push_back(encoding_entry(std::string("encoder ") + name, name, 1));
   }
   return all;
 }
 
 Json length_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 100 : 1200, quick ? 3e-3 : 6e-4);
+  Json settings = training_defaults(quick ? 100 : 800, quick ? 3e-3 : 1e-3);
   settings["train_length"] = quick ? 64 : 512;
-  settings["rows"] = quick ? 16 : 64;
+  settings["rows"] = quick ? 16 : 32;
   settings["lengths"] = quick ? std::vector{16, 32, 64, 128, 256, 512}
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
-  settings["model"] = default_model(quick);
+  settings["model"] = model_for_few_steps(quick);
   settings["mask_rate"] = 0.15;
   settings["encoder_steps"] = quick ? 100 : 800;
+  settings["cost_steps"] = quick ? 5 : 30;
   settings["decode_tokens"] = quick ? 16 : 64;
   settings["corpus"] = default_corpus(quick);
+  if (!quick) settings["corpus"]["held_out_texts"] = 12;
   settings["decoders"] = length_decoders(quick);
   settings["encoders"] = length_encoders();
   return settings;
@@ -73,7 +80,13 @@ class LengthLab final : public Lab {
   const Json& settings() const override { return settings_.json(); }
 
   std::vector<Unit> units() const override {
-    std::vector<Unit> all = units_of(decoders_, options_.seeds);
+    std::vector<Unit> all;
+    for (const Json& entry : decoders_) {
+      all.push_back({.variant = std::string(kCostPrefix) + entry.at("name").as_string(),
+                     .cost = 0.1,
+                     .alone = true});
+    }
+    std::ranges::move(units_of(decoders_, options_.seeds), std::back_inserter(all));
     for (Unit unit : units_of(encoders_, options_.seeds)) {
       unit.cost = 0.7;
       all.push_back(std::move(unit));
@@ -81,7 +94,10 @@ class LengthLab final : public Lab {
     return all;
   }
 
+  std::int64_t jobs() const override { return 2; }
+
   std::vector<Row> run(const UnitRun& run) override {
+    if (run.unit.variant.starts_with(kCostPrefix)) return run_cost(run);
     const bool is_encoder = std::ranges::any_of(encoders_, [&](const Json& entry) {
       return entry.at("name").as_string() == run.unit.variant;
     });
@@ -97,20 +113,49 @@ class LengthLab final : public Lab {
     return config;
   }
 
-  std::vector<Row> run_decoder(const UnitRun& run) {
+  Trained train_decoder(ModelImpl& model, const TrainPlan& plan, const UnitRun& run) {
     const auto seed = static_cast<std::uint64_t>(run.unit.seed);
-    const Config config = config_of(entry_of(decoders_, run.unit.variant), Task::kCausalLm);
-    const Model model = make_seeded_model(config, seed, run.device);
-    TrainPlan plan = plan_of(settings_, run.device);
-    plan.progress = {0.0, 0.7};
-    reset_training_cost(run.device);
-    const Trained trained = train_model(
-        *model, plan,
+    return train_model(
+        model, plan,
         [&](std::int64_t step) { return causal_batch(text_, rows_, train_length_, seed, step); },
         run);
+  }
+
+  /// Speed and memory of a few steps of training, and of decoding.
+  std::vector<Row> run_cost(const UnitRun& run) {
+    const std::string name = run.unit.variant.substr(kCostPrefix.size());
+    const Model model = make_seeded_model(config_of(entry_of(decoders_, name), Task::kCausalLm),
+                                          /*seed=*/0, run.device);
     std::vector<Row> rows = {run.row("parameters", static_cast<double>(num_parameters(*model)))};
-    add_curve(trained, run, rows);
-    add_training_cost(trained, run, rows);
+    TrainPlan plan = plan_of(settings_, run.device);
+    plan.name = "warm-up";
+    plan.progress = {0.0, 0.2};
+    plan.options.steps = kWarmUpSteps;
+    train_decoder(*model, plan, run);
+    plan.name = "cost";
+    plan.progress = {0.2, 0.7};
+    plan.options.steps = settings_.integer("cost_steps", 1);
+    reset_training_cost(run.device);
+    add_training_cost(train_decoder(*model, plan, run), run, rows);
+    add_decoding_cost(*model,
+                      {.rows = rows_,
+                       .prompt = train_length_ / 2,
+                       .tokens = std::min(settings_.integer("decode_tokens", 1),
+                                          train_length_ - train_length_ / 2)},
+                      run, rows);
+    return rows;
+  }
+
+  std::vector<Row> run_decoder(const UnitRun& run) {
+    const Json& entry = entry_of(decoders_, run.unit.variant);
+    const Config config = config_of(entry, Task::kCausalLm);
+    const Model model =
+        make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
+    TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.encoding_rate = encoding_rate_of(entry);
+    plan.progress = {0.0, 0.7};
+    std::vector<Row> rows;
+    add_curve(train_decoder(*model, plan, run), run, rows);
     for (const std::int64_t length : lengths_) {
       const Coordinates at = {{"length", static_cast<double>(length)}};
       if (run.stop && run.stop()) throw Stopped();
@@ -121,21 +166,17 @@ class LengthLab final : public Lab {
                            : run.row(metric, perplexity_at(*model, text_, length, windows), at));
       }
     }
-    add_decoding_cost(*model,
-                      {.rows = rows_,
-                       .prompt = train_length_ / 2,
-                       .tokens = std::min(settings_.integer("decode_tokens", 1),
-                                          train_length_ - train_length_ / 2)},
-                      run, rows);
     return rows;
   }
 
   std::vector<Row> run_encoder(const UnitRun& run) {
     const auto seed = static_cast<std::uint64_t>(run.unit.seed);
-    const Config config = config_of(entry_of(encoders_, run.unit.variant), Task::kMaskedLm);
+    const Json& entry = entry_of(encoders_, run.unit.variant);
+    const Config config = config_of(entry, Task::kMaskedLm);
     const Model model = make_seeded_model(config, seed, run.device);
     TrainPlan plan = plan_of(settings_, run.device);
     plan.options.steps = settings_.integer("encoder_steps", 1);
+    plan.options.encoding_rate = encoding_rate_of(entry);
     plan.progress = {0.0, 0.8};
     const double rate = settings_.number("mask_rate");
     const Trained trained = train_model(
@@ -144,7 +185,7 @@ class LengthLab final : public Lab {
           return masked_batch(text_, rows_, train_length_, rate, seed, step);
         },
         run);
-    std::vector<Row> rows = {run.row("parameters", static_cast<double>(num_parameters(*model)))};
+    std::vector<Row> rows;
     add_curve(trained, run, rows);
     for (const std::int64_t length : lengths_) {
       const Coordinates at = {{"length", static_cast<double>(length)}};

@@ -81,6 +81,39 @@ std::int64_t place_in(std::int64_t i, std::int64_t parts, std::int64_t length, R
   return begin + random.below(static_cast<std::uint32_t>(size - 1));
 }
 
+std::vector<std::int64_t> draw_values(std::int64_t count, Random& random) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  for (std::int64_t& value : values) value = random.below(static_cast<std::uint32_t>(kNumValues));
+  return values;
+}
+
+/// Each pair at two places of a row.
+void plant_twice(Planting& planting, std::int64_t row, const NeedleOptions& options,
+                 Random& random) {
+  const std::int64_t places = 2 * options.pairs;
+  const std::vector<std::int64_t> keys = shuffled(kNumKeys, random);
+  const std::vector<std::int64_t> values = draw_values(options.pairs, random);
+  const std::vector<std::int64_t> parts = shuffled(places, random);
+  for (std::int64_t place = 0; place < places; ++place) {
+    const auto pair = static_cast<std::size_t>(place / 2);
+    planting.plant_pair(
+        row, place_in(parts[static_cast<std::size_t>(place)], places, options.length, random),
+        keys[pair], values[pair]);
+  }
+}
+
+/// Pairs from the beginning to the end of a row, each one of `pairs`.
+void fill(Planting& planting, std::int64_t row, const NeedleOptions& options, Random& random) {
+  const std::vector<std::int64_t> keys = shuffled(kNumKeys, random);
+  const std::vector<std::int64_t> values = draw_values(options.pairs, random);
+  const auto pairs = static_cast<std::uint32_t>(options.pairs);
+  const auto gaps = 1 + random.below(static_cast<std::uint32_t>(kMaxGap + 1));
+  for (std::int64_t at = 0; at + 1 <= options.length; at += 2 + random.below(gaps)) {
+    const std::size_t pair = random.below(pairs);
+    planting.plant_pair(row, at, keys[pair], values[pair]);
+  }
+}
+
 /// [rows, length + 1]: parts of the held-out texts.
 at::Tensor test_rows(const TextData& data, std::int64_t rows, std::int64_t length, Random& random) {
   std::vector<at::Tensor> parts;
@@ -118,15 +151,10 @@ TrainingBatch needle_batch(const TextData& data, const NeedleOptions& options, s
   Random random(options.seed, static_cast<std::uint64_t>(step) << 9 | kPlantStream);
   Planting planting(data.vocab_size, options.length + 1);
   for (std::int64_t row = 0; row < planted; ++row) {
-    const std::vector<std::int64_t> keys = shuffled(kNumKeys, random);
-    const std::vector<std::int64_t> parts = shuffled(places, random);
-    for (std::int64_t pair = 0; pair < options.pairs; ++pair) {
-      const std::int64_t value = random.below(static_cast<std::uint32_t>(kNumValues));
-      for (const std::int64_t one : {2 * pair, 2 * pair + 1}) {
-        const std::int64_t part = parts[static_cast<std::size_t>(one)];
-        planting.plant_pair(row, place_in(part, places, options.length, random),
-                            keys[static_cast<std::size_t>(pair)], value);
-      }
+    if (row % 2 == 0) {
+      plant_twice(planting, row, options, random);
+    } else {
+      fill(planting, row, options, random);
     }
   }
   if (planted > 0) planting.write_to(windows);

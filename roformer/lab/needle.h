@@ -5,6 +5,8 @@
 ///
 ///   text ... K V ... text ... K V ... text        training: each pair stands twice in a row, at
 ///                                                 any distance; the first V tells the second
+///   K V k v K V . k v . K V . k v . . .           or again and again, close to one another: from
+///                                                 such rows a model soon learns to look a key up
 ///   text ... K V ... text ... k v ... text  K ?   test: the pair at a depth, others (k v) in any
 ///                                                 place, its key asked at the end of the row
 ///
@@ -27,7 +29,10 @@ inline constexpr std::int64_t kDistractors = 3;
 /// Added to the vocabulary of the text.
 inline constexpr std::int64_t kNeedleTokens = kNumKeys + kNumValues;
 
-/// Random rows of text for a causal LM, a share of them with `pairs` key-value pairs.
+/// Random rows of text for a causal LM, a share of them with `pairs` key-value pairs: every other
+/// one of these rows has each pair twice, the others are filled with pairs, with 0 to kMaxGap tokens
+/// of text between two of them.
+inline constexpr std::int64_t kMaxGap = 6;
 struct NeedleOptions {
   std::int64_t rows = 64;
   std::int64_t length = 512;

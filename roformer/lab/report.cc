@@ -140,8 +140,10 @@ Table table_of(const Results& results, std::span<const MetricColumn> columns) {
   for (const std::string& variant : variants_of(results)) {
     std::vector<std::string> row = {variant};
     for (const MetricColumn& column : columns) {
-      row.push_back(
-          value_cell(results, variant, column.metric, column.at, column.digits, column.factor));
+      std::string shown =
+          value_cell(results, variant, column.metric, column.at, column.digits, column.factor);
+      if (column.same_for_seeds) shown = shown.substr(0, shown.find(" ± "));
+      row.push_back(std::move(shown));
     }
     const bool empty =
         std::all_of(row.begin() + 1, row.end(), [](const std::string& one) { return one == "-"; });

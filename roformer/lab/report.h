@@ -82,6 +82,8 @@ struct MetricColumn {
   int digits = 2;
   double factor = 1.0;
   Coordinates at{};
+  /// Of the variant, the same for every seed: shown without a spread.
+  bool same_for_seeds = false;
 };
 Table table_of(const Results& results, std::span<const MetricColumn> columns);
 

@@ -66,7 +66,7 @@ void report_masked(const Results& results, Report& report) {
         .digits = 3,
         .at = {{"step", last}}},
        {.metric = "masked_accuracy", .head = "held-out accuracy, %", .digits = 2, .factor = 100.0},
-       {.metric = "parameters", .head = "parameters", .digits = 0},
+       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
        {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
   report.table(rows_with_first(results, columns));
   report.chart("masked_loss",
@@ -90,7 +90,7 @@ void report_linear(const Results& results, Report& report) {
         .digits = 3,
         .at = {{"step", last}}},
        {.metric = "held_out_loss", .head = "held-out loss", .digits = 3},
-       {.metric = "parameters", .head = "parameters", .digits = 0},
+       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
        {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
   report.table(rows_with_first(results, columns));
   report.chart("character_loss", curves_over("Character LM, over figure 3 (right) of the paper",

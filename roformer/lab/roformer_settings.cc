@@ -74,7 +74,7 @@ Json order_settings() {
 Json glue_settings() {
   Json json = {{"variants", Json::Array{"learned", "rope"}}};
   json["tasks"] = Json::Array{"mrpc", "sst-2", "sts-b", "cola", "rte"};
-  json["max_examples"] = 16000;
+  json["max_examples"] = 6000;
   json["epochs"] = 3;
   json["rows"] = 32;
   json["max_length"] = 128;
@@ -89,7 +89,7 @@ Json roformer_defaults(bool quick) {
                {"rows", quick ? 16 : 32},
                {"length", quick ? 64 : 512},
                {"mask_rate", 0.15},
-               {"training", quick ? training_defaults(150, 2e-3) : training_defaults(5000, 5e-4)},
+               {"training", quick ? training_defaults(150, 2e-3) : training_defaults(2500, 7e-4)},
                {"model", quick ? sizes_of(2, 64, 4, 128) : sizes_of(6, 512, 8, 512)},
                {"masked", masked_variants(quick ? 1 : 3)}};
   json["glue"] = quick ? order_settings() : glue_settings();
@@ -98,7 +98,7 @@ Json roformer_defaults(bool quick) {
   json["characters"] = std::move(characters);
   json["linear_rows"] = quick ? 8 : 16;
   json["linear_length"] = quick ? 64 : 1024;
-  json["linear_training"] = quick ? training_defaults(60, 3e-3) : training_defaults(1500, 5e-4);
+  json["linear_training"] = quick ? training_defaults(60, 3e-3) : training_defaults(800, 7e-4);
   json["linear_model"] = quick ? sizes_of(2, 64, 4, 128) : sizes_of(6, 384, 6, 1024);
   json["linear"] = linear_variants(quick);
   return json;

@@ -113,10 +113,10 @@ class Board {
     return stop_locked();
   }
 
-  /// The next unit; none at the end.
-  std::optional<std::size_t> next() {
+  /// The next unit; none at the end, nor where the next one has another `alone`.
+  std::optional<std::size_t> next(bool alone) {
     const std::lock_guard lock(mutex_);
-    if (next_ == todo_.size() || stop_locked()) return std::nullopt;
+    if (next_ == todo_.size() || unit(next_).alone != alone || stop_locked()) return std::nullopt;
     return next_++;
   }
   const Unit& unit(std::size_t job) const { return all_[todo_[job]]; }
@@ -247,14 +247,20 @@ void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options
   remove_tree(run.folder);
 }
 
-void run_units(Lab& lab, Board& board, const LabOptions& options, bool own_stream) {
+/// Where to run units: which of them, and on a stream of their own or the default one.
+struct Worker {
+  bool alone = false;
+  bool own_stream = false;
+};
+
+void run_units(Lab& lab, Board& board, const LabOptions& options, const Worker& worker) {
   try {
     std::optional<c10::StreamGuard> stream;
-    if (own_stream) {
+    if (worker.own_stream) {
       const c10::impl::VirtualGuardImpl device(options.device.type());
       stream.emplace(device.getStreamFromGlobalPool(options.device));
     }
-    while (const auto job = board.next()) run_unit(lab, board, *job, options);
+    while (const auto job = board.next(worker.alone)) run_unit(lab, board, *job, options);
   } catch (...) {
     board.fail(std::current_exception());
   }
@@ -279,18 +285,20 @@ bool run_lab(std::string_view name, Lab& lab, const LabOptions& options, const L
         std::ranges::any_of(results.rows, [&](const Row& row) { return is_row_of(row, all[i]); });
     if (wanted && !done) todo.push_back(i);
   }
+  std::ranges::stable_partition(todo, [&all](std::size_t i) { return all[i].alone; });
   const bool cuda = options.device.is_cuda();
   const std::int64_t jobs = cuda ? (options.jobs > 0 ? options.jobs : lab.jobs()) : 1;
   const auto threads =
       std::min(static_cast<std::size_t>(std::max<std::int64_t>(jobs, 1)), todo.size());
   Board board(std::move(results), std::move(all), std::move(todo), options, events);
+  run_units(lab, board, options, {.alone = true});
   if (threads <= 1) {
-    run_units(lab, board, options, /*own_stream=*/false);
+    run_units(lab, board, options, {});
     return board.end();
   }
   std::vector<std::thread> workers;
   for (std::size_t i = 0; i < threads; ++i) {
-    workers.emplace_back([&] { run_units(lab, board, options, /*own_stream=*/true); });
+    workers.emplace_back([&] { run_units(lab, board, options, {.own_stream = true}); });
   }
   for (std::thread& worker : workers) worker.join();
   return board.end();

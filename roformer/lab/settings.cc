@@ -157,11 +157,21 @@ std::vector<Json> Settings::list(std::string_view key) const {
   return value.elements();
 }
 
+double encoding_rate_of(const Json& entry) {
+  const Json* rate = entry.find("encoding_rate");
+  if (rate == nullptr) return 1.0;
+  if (!rate->is_number() || !(rate->as_double() > 0.0)) {
+    internal::reject("[lab] encoding_rate must be a positive number, got ", rate->excerpt());
+  }
+  return rate->as_double();
+}
+
 Config model_config(const std::vector<Json>& objects, const std::string& source) {
   Json all = Json::object();
   for (const Json& object : objects) all.update(object);
   all.take("name");
   all.take("seeds");
+  all.take("encoding_rate");
   Config config = config_from_json(std::move(all), source);
   const Json unknown = internal::parse_json(config.other, source);
   if (!unknown.empty()) {

@@ -55,8 +55,12 @@ class Settings {
   internal::Json json_;
 };
 
-/// A model's config: the keys of each object in turn, over the defaults of Config. `name` and
-/// `seeds` are not keys of it. Throws IoError that names `source` and the key.
+/// The key `encoding_rate` of an entry: the factor of the learning rate of the encoding's own
+/// parameters; 1 without it. Throws std::invalid_argument unless it is positive.
+double encoding_rate_of(const internal::Json& entry);
+
+/// A model's config: the keys of each object in turn, over the defaults of Config. `name`, `seeds`
+/// and `encoding_rate` are not keys of it. Throws IoError that names `source` and the key.
 Config model_config(const std::vector<internal::Json>& objects, const std::string& source);
 /// The same for a task, which decides what else is allowed.
 Config model_config(std::vector<internal::Json> objects, Task task, const std::string& source);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The lab `tasks`: generated problems, trained short and judged long, for each encoding; and
-// RoPER's three tasks. A unit is an encoding, with a model for each task, or a task of RoPER with
+// RoPER's three tasks. A unit is an encoding, with one model for all tasks, or a task of RoPER with
 // one encoding.
 #include <algorithm>
 #include <functional>
@@ -24,15 +24,14 @@ using internal::Json;
 
 /// Of the problems that are judged: none of a training seed.
 constexpr std::uint64_t kJudgedSeed = 1'000'003;
-constexpr std::int64_t kTaskJobs = 8;
+/// Small kernels: several models keep a GPU busier than one, until their launches queue up.
+constexpr std::int64_t kTaskJobs = 4;
 
 /// Vocabularies are multiples of 8, as the matrix units like it.
 constexpr std::int64_t round_up(std::int64_t size) { return (size + 7) / 8 * 8; }
 
-/// Seeds of training data differ between tasks.
-std::uint64_t data_seed(std::int64_t seed, std::size_t task) {
-  return static_cast<std::uint64_t>(seed) * 64 + task;
-}
+/// Of training data.
+std::uint64_t data_seed(std::int64_t seed) { return static_cast<std::uint64_t>(seed) * 64; }
 
 TaskKind task_of(const Json& name) {
   for (const TaskKind task : task_kinds()) {
@@ -85,8 +84,6 @@ class TasksLab final : public Lab {
   }
 
   std::vector<Row> run_encoding(const UnitRun& run) const;
-  void run_task(std::size_t index, const Config& config, const UnitRun& run,
-                std::vector<Row>& rows) const;
   std::vector<Row> run_roper(const UnitRun& run) const;
 
   LabOptions options_;
@@ -110,8 +107,7 @@ std::vector<Unit> TasksLab::units() const {
     }
   }
   for (Unit unit : units_of(settings_.list("encodings"), options_.seeds)) {
-    unit.cost =
-        settings_.at("training").at("steps").as_double() * static_cast<double>(tasks_.size());
+    unit.cost = 2.0 * settings_.at("training").at("steps").as_double();
     units.push_back(std::move(unit));
   }
   return units;
@@ -122,37 +118,33 @@ std::vector<Row> TasksLab::run(const UnitRun& run) {
 }
 
 std::vector<Row> TasksLab::run_encoding(const UnitRun& run) const {
-  const Config config = config_of(entry_of(settings_.list("encodings"), run.unit.variant));
-  std::vector<Row> rows;
-  for (std::size_t i = 0; i < tasks_.size(); ++i) run_task(i, config, run, rows);
-  return rows;
-}
-
-void TasksLab::run_task(std::size_t index, const Config& config, const UnitRun& run,
-                        std::vector<Row>& rows) const {
-  const TaskKind task = tasks_[index];
-  const auto seed = static_cast<std::uint64_t>(run.unit.seed);
-  const Model model = make_seeded_model(config, seed, run.device);
+  const Json entry = entry_of(settings_.list("encodings"), run.unit.variant);
+  const Model model =
+      make_seeded_model(config_of(entry), static_cast<std::uint64_t>(run.unit.seed), run.device);
   GeneratedBatches batches(
-      [&](std::int64_t count, Random& random) {
-        return task_batch(task, {.rows = count, .max_length = train_length_}, random);
+      [this](std::int64_t count, Random& random) {
+        return task_batch(tasks_, {.rows = count, .max_length = train_length_}, random);
       },
-      {.rows = settings_.integer("rows", 1),
-       .seed = data_seed(run.unit.seed, static_cast<std::size_t>(task))},
+      // A multiple of the number of tasks: each step has as many rows of each.
+      {.rows = settings_.integer("rows_of_task", 1) * static_cast<std::int64_t>(tasks_.size()),
+       .seed = data_seed(run.unit.seed)},
       run.device);
   TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
-  plan.name = name_of(task);
-  const double part = 1.0 / static_cast<double>(tasks_.size());
-  plan.progress = {part * static_cast<double>(index), part * static_cast<double>(index + 1)};
-  const Trained trained = train_model(*model, plan, std::ref(batches), run);
-  rows.push_back(run.row("loss_" + std::string(name_of(task)), trained.curve.back().second));
+  plan.options.encoding_rate = encoding_rate_of(entry);
+  plan.progress = {0.0, 0.95};
+  std::vector<Row> rows;
+  add_curve(train_model(*model, plan, std::ref(batches), run), run, rows);
+  rows.push_back(run.row("parameters", static_cast<double>(num_parameters(*model))));
   const std::int64_t problems = settings_.integer("test_problems", 1);
-  for (const std::int64_t length : test_lengths_) {
-    const TaskScore score = score_task(*model, task, length, problems, kJudgedSeed);
-    const Coordinates at = {{"length", static_cast<double>(length)}};
-    rows.push_back(run.row(exact_metric(name_of(task)), score.exact, at));
-    rows.push_back(run.row(tokens_metric(name_of(task)), score.tokens, at));
+  for (const TaskKind task : tasks_) {
+    for (const std::int64_t length : test_lengths_) {
+      const TaskScore score = score_task(*model, task, length, problems, kJudgedSeed);
+      const Coordinates at = {{"length", static_cast<double>(length)}};
+      rows.push_back(run.row(exact_metric(name_of(task)), score.exact, at));
+      rows.push_back(run.row(tokens_metric(name_of(task)), score.tokens, at));
+    }
   }
+  return rows;
 }
 
 std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
@@ -167,7 +159,7 @@ std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
   const std::int64_t length = own.integer("length", 2);
   GeneratedBatches batches(
       [&](std::int64_t count, Random& random) { return roper_batch(task, count, length, random); },
-      {.rows = own.integer("rows", 1), .seed = data_seed(run.unit.seed, 0)}, run.device);
+      {.rows = own.integer("rows", 1), .seed = data_seed(run.unit.seed)}, run.device);
   TrainPlan plan = plan_of(Settings(entry.at("training")), run.device);
   const Trained trained = train_model(*model, plan, std::ref(batches), run);
   std::vector<Row> rows;

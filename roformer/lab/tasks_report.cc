@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -137,6 +138,12 @@ void report_summary(const Results& results, Report& report) {
                           shown(mean_over_tasks(results, variant, tokens_metric, beyond))});
   }
   report.table(table);
+  report.chart("loss", {.title = "Training loss, all tasks",
+                        .x_label = "step",
+                        .y_label = "nats per token of an answer",
+                        .y_scale = Scale::kLog,
+                        .series = series_over(results, "training_loss", "step",
+                                              {.variants = encodings_of(results)})});
 }
 
 void report_ranking(const Results& results, Report& report) {
@@ -188,8 +195,13 @@ void report_roper(const Results& results, Report& report) {
       {{.metric = "solved",
         .head = fmt::format("solved of {}", results.settings.at("roper_problems").dump())},
        {.metric = "loss", .head = "loss", .digits = 4},
-       {.metric = "parameters", .head = "parameters", .digits = 0}}};
-  report.table(table_of(results, columns));
+       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true}}};
+  Results roper{.lab = results.lab, .settings = results.settings};
+  const std::vector<std::string> variants = variants_of(results, "loss");
+  std::ranges::copy_if(results.rows, std::back_inserter(roper.rows), [&](const Row& row) {
+    return std::ranges::find(variants, row.variant) != variants.end();
+  });
+  report.table(table_of(roper, columns));
   Table published{.head = {"task", "metric", "RoPE, published", "RoPER, published"}, .rows = {}};
   for (const PublishedRoper& row : kPublishedRoper) {
     published.rows.push_back({row.task, row.metric, row.rope, row.roper});
@@ -205,7 +217,8 @@ void report_roper(const Results& results, Report& report) {
                               .x_label = "step",
                               .y_label = "nats per character",
                               .x_scale = Scale::kLog,
-                              .series = series_over(results, "training_loss", "step")});
+                              .series = series_over(results, "training_loss", "step",
+                                                    {.variants = variants_of(results, "loss")})});
 }
 
 }  // namespace

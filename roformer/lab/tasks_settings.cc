@@ -24,12 +24,8 @@ Json task_decoder(std::int64_t layers, std::int64_t width, std::int64_t heads,
           {"initializer_range", 1.0 / std::sqrt(static_cast<double>(width))}};
 }
 
-Json task_encoding(std::string_view name, std::string_view position_encoding, std::int64_t seeds) {
-  return {{"name", name}, {"position_encoding", position_encoding}, {"seeds", seeds}};
-}
-
 Json roper_encoding(std::int64_t seeds) {
-  Json json = task_encoding("roper", "rope", seeds);
+  Json json = encoding_entry("roper", "rope", seeds);
   json["rotary_output"] = true;
   return json;
 }
@@ -51,15 +47,15 @@ Json all_task_names() {
 
 Json quick_defaults() {
   Json json = {{"tasks", Json::Array{"copy", "sorting"}},
-               {"rows", 32},
+               {"rows_of_task", 16},
                {"train_length", 8},
                {"test_lengths", Json::Array{4, 8, 9, 10, 12, 16}},
                {"test_problems", 64},
                {"training", training_defaults(300, 3e-3)},
                {"model", task_decoder(2, 64, 4, 256)}};
-  json["encodings"] = Json::Array{task_encoding("rope", "rope", 1),
-                                  task_encoding("none", "none", 1), task_encoding("t5", "t5", 1),
-                                  task_encoding("alibi", "alibi", 1), roper_encoding(1)};
+  json["encodings"] = Json::Array{encoding_entry("rope", "rope", 1),
+                                  encoding_entry("none", "none", 1), encoding_entry("t5", "t5", 1),
+                                  encoding_entry("alibi", "alibi", 1), roper_encoding(1)};
   json["roper_problems"] = 32;
   json["roper"] = Json::Array{
       roper_task("index", 1, 8, 160, training_defaults(150, 2e-3), task_decoder(2, 64, 4, 256))};
@@ -71,22 +67,22 @@ Json quick_defaults() {
 Json tasks_defaults(bool quick) {
   if (quick) return quick_defaults();
   Json json = {{"tasks", all_task_names()},
-               {"rows", 128},
+               {"rows_of_task", 32},
                {"train_length", 20},
                {"test_lengths", Json::Array{10, 20, 22, 25, 30, 35, 40}},
                {"test_problems", 256},
-               {"training", training_defaults(1200, 1e-3)},
+               {"training", training_defaults(3000, 1e-3)},
                {"model", task_decoder(4, 256, 8, 256)}};
   // One table for all: a learned one has rows that training never sees.
   json["encodings"] = Json::Array{
-      task_encoding("rope", "rope", 3),
-      task_encoding("none", "none", 3),
-      task_encoding("t5", "t5", 3),
-      task_encoding("alibi", "alibi", 3),
-      task_encoding("sinusoidal", "sinusoidal", 1),
-      task_encoding("learned", "learned", 1),
-      task_encoding("xpos", "xpos", 1),
-      task_encoding("kerple_log", "kerple_log", 1),
+      encoding_entry("rope", "rope", 3),
+      encoding_entry("none", "none", 3),
+      encoding_entry("t5", "t5", 3),
+      encoding_entry("alibi", "alibi", 3),
+      encoding_entry("sinusoidal", "sinusoidal", 1),
+      encoding_entry("learned", "learned", 1),
+      encoding_entry("xpos", "xpos", 1),
+      encoding_entry("kerple_log", "kerple_log", 1),
       roper_encoding(1),
   };
   json["roper_problems"] = 128;

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "io/json_file.h"
 #include "roformer/train/checkpoints.h"
@@ -25,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Between checkpoints: a unit that is killed loses less than this.
 constexpr auto kSaveInterval = std::chrono::seconds(60);
+/// Factors of the learning rate, see encoding_entry().
+constexpr double kBiasRate = 30.0;
+constexpr double kVectorRate = 3.0;
 constexpr const char* kCurveFile = "curve.json";
 
 /// Weights are drawn from PyTorch's default generator, which all threads share.
@@ -196,6 +201,25 @@ internal::Json default_model(bool quick) {
           {"num_hidden_layers", quick ? 2 : 6},
           {"num_attention_heads", quick ? 4 : 8},
           {"intermediate_size", quick ? 256 : 2048}};
+}
+
+internal::Json model_for_few_steps(bool quick) {
+  internal::Json model = default_model(quick);
+  model["initializer_range"] = 1.0 / std::sqrt(model.at("hidden_size").as_double());
+  return model;
+}
+
+internal::Json encoding_entry(std::string name, std::string_view encoding, std::int64_t seeds) {
+  internal::Json entry = {
+      {"name", std::move(name)}, {"position_encoding", encoding}, {"seeds", seeds}};
+  // An update of AdamW is about as large as the learning rate, whatever the parameter: a weight of
+  // 0.02 doubles in a few steps, a bias of scores, which is useful at 1 to 10, would never get
+  // there.
+  for (const char* bias : {"t5", "kerple", "distance"}) {
+    if (encoding.find(bias) != std::string_view::npos) entry["encoding_rate"] = kBiasRate;
+  }
+  if (encoding == "shaw") entry["encoding_rate"] = kVectorRate;
+  return entry;
 }
 
 internal::Json training_defaults(std::int64_t steps, double learning_rate) {

@@ -45,7 +45,7 @@ struct TrainingBatch {
 using MakeBatch = std::function<TrainingBatch(std::int64_t step)>;
 
 struct TrainPlan {
-  /// steps, learning_rate, schedule, adamw and compute_type are used.
+  /// steps, learning_rate, schedule, adamw, encoding_rate and compute_type are used.
   TrainOptions options{};
   /// Points of the loss curve.
   std::int64_t curve_points = 50;
@@ -60,6 +60,13 @@ TrainPlan plan_of(const Settings& settings, at::Device device);
 /// The default of the setting `model`: 6 layers of 512 (19 M parameters without the vocabulary), or
 /// 2 of 64.
 internal::Json default_model(bool quick);
+/// The same, with weights that begin with a standard deviation of 1 / sqrt(width), as Xavier's do:
+/// with BERT's 0.02, heads that look a token up form far later.
+internal::Json model_for_few_steps(bool quick);
+/// An entry of a list of encodings: {"name": .., "position_encoding": .., "seeds": ..}, and an
+/// `encoding_rate` for numbers that are added to scores (T5, KERPLE, a bias by distance) and for
+/// relative vectors.
+internal::Json encoding_entry(std::string name, std::string_view encoding, std::int64_t seeds);
 /// The defaults of these settings.
 internal::Json training_defaults(std::int64_t steps, double learning_rate);
 

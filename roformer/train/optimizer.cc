@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rotary/transformer/optimizer.h"
@@ -33,22 +34,46 @@ void AdamW::restore_late_steps(std::int64_t before) {
   late_steps_.copy_((steps_ - static_cast<double>(before)).clamp_min(0.0));
 }
 
+void AdamW::scale_rate(const FlatRanges& ranges, double factor) {
+  if (rates_.empty()) rates_.emplace(begin_, 1.0);
+  for (const auto& [begin, end] : ranges) {
+    rates_[begin] = factor;
+    rates_.emplace(end, 1.0);  // unless the next range has begun there
+  }
+}
+
 void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
-  if (late_.empty()) return update(begin_, end_, steps_, learning_rate, divisor, skip);
-  // Every range begins with the same number of steps; adamw_() counts one.
-  for (const auto& [begin, end] : always_) {
-    update(begin, end, steps_.clone(), learning_rate, divisor, skip);
-  }
+  const Update with{.learning_rate = learning_rate, .divisor = divisor, .skip = skip};
+  if (late_.empty() && rates_.empty()) return update(begin_, end_, steps_, with);
+  update_parts(late_.empty() ? FlatRanges{{begin_, end_}} : always_, steps_, with);
   steps_.add_(1 - skip);
-  if (frozen_) return;
-  for (const auto& [begin, end] : late_) {
-    update(begin, end, late_steps_.clone(), learning_rate, divisor, skip);
-  }
+  if (late_.empty() || frozen_) return;
+  update_parts(late_, late_steps_, with);
   late_steps_.add_(1 - skip);
 }
 
+void AdamW::update_parts(const FlatRanges& ranges, const at::Tensor& steps, const Update& with) {
+  // adamw_() counts a step in its own copy.
+  for (const auto& [begin, end] : ranges) {
+    if (rates_.empty()) {
+      update(begin, end, steps.clone(), with);
+      continue;
+    }
+    for (auto rate = rates_.begin(); rate != rates_.end(); ++rate) {
+      const auto next = std::next(rate);
+      const std::int64_t first = std::max(begin, rate->first);
+      const std::int64_t last = next == rates_.end() ? end : std::min(end, next->first);
+      if (first >= last) continue;
+      update(first, last, steps.clone(),
+             {.learning_rate = with.learning_rate * rate->second,
+              .divisor = with.divisor,
+              .skip = with.skip});
+    }
+  }
+}
+
 void AdamW::update(std::int64_t begin, std::int64_t end, const at::Tensor& steps,
-                   double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
+                   const Update& with) {
   const std::int64_t size = end - begin;
   const auto range = [&](const at::Tensor& flat) { return flat.narrow(0, begin, size); };
   const auto own = [&](const at::Tensor& shard) { return shard.narrow(0, begin - begin_, size); };
@@ -58,8 +83,8 @@ void AdamW::update(std::int64_t begin, std::int64_t end, const at::Tensor& steps
                                 .steps = steps};
   if (store_.low_precision()) state.narrow = range(*store_.low_precision());
   transformer::adamw_(
-      state, range(store_.gradients()), divisor, skip,
-      {.learning_rate = learning_rate,
+      state, range(store_.gradients()), with.divisor, with.skip,
+      {.learning_rate = with.learning_rate,
        .beta1 = options_.beta1,
        .beta2 = options_.beta2,
        .epsilon = options_.epsilon,

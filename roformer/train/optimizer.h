@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 
 #include "roformer/model/parameter_store.h"
 #include "roformer/train/freeze.h"
@@ -32,6 +33,9 @@ class AdamW {
   /// steps from then on. Both are ranges within [begin, end) that do not overlap.
   void split(FlatRanges always, FlatRanges late);
   void freeze(bool on) noexcept { frozen_ = on; }
+  /// The learning rate of these elements is multiplied by the factor; may be called several times,
+  /// with ranges that do not overlap.
+  void scale_rate(const FlatRanges& ranges, double factor);
   /// After steps() was restored: that many of them were without the elements in `late`.
   void restore_late_steps(std::int64_t before);
 
@@ -48,8 +52,14 @@ class AdamW {
   const at::Tensor& steps() const noexcept { return steps_; }
 
  private:
-  void update(std::int64_t begin, std::int64_t end, const at::Tensor& steps, double learning_rate,
-              const at::Tensor& divisor, const at::Tensor& skip);
+  struct Update {
+    double learning_rate;
+    const at::Tensor& divisor;
+    const at::Tensor& skip;
+  };
+  /// Each part of the ranges with the rate of its own. All begin with the same number of steps.
+  void update_parts(const FlatRanges& ranges, const at::Tensor& steps, const Update& with);
+  void update(std::int64_t begin, std::int64_t end, const at::Tensor& steps, const Update& with);
 
   const ParameterStore& store_;
   AdamWOptions options_;
@@ -61,6 +71,8 @@ class AdamW {
   FlatRanges always_;
   FlatRanges late_;
   at::Tensor late_steps_;
+  /// Where factors of the learning rate change, ascending, and the factor from there on.
+  std::map<std::int64_t, double> rates_;
   bool frozen_ = false;
 };
 

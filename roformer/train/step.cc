@@ -34,6 +34,8 @@ std::pair<std::int64_t, std::int64_t> shard_of(const ParameterStore& store, cons
   return {ranks->rank() * size, (ranks->rank() + 1) * size};
 }
 
+constexpr const char* kEncodingLayer = "encoding";
+
 std::int64_t num_ranks(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
 transformer::SegmentNorms make_segment_norms(const ParameterStore& store) {
@@ -54,7 +56,7 @@ std::string layer_of(const std::string& parameter) {
     return "layer." + parameter.substr(number, parameter.find('.', number) - number);
   }
   return parameter.find("embeddings") != std::string::npos  ? "embeddings"
-         : parameter.find(".encoding") != std::string::npos ? "encoding"
+         : parameter.find(".encoding") != std::string::npos ? kEncodingLayer
                                                             : "head";
 }
 
@@ -114,6 +116,15 @@ TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ran
   if (options.compute_type != at::kFloat) store_->add_low_precision(options.compute_type);
   // Autograd did not see the broadcast.
   store_->mark_written();
+  if (options.encoding_rate != 1.0) {
+    std::vector<bool> of_encoding;
+    for (const auto& segment : store_->segments()) {
+      of_encoding.push_back(layer_of(segment.name) == kEncodingLayer);
+    }
+    optimizer_.scale_rate(
+        ranges_of(*store_, of_encoding, true, optimizer_.begin(), optimizer_.end()),
+        options.encoding_rate);
+  }
   if (options.freeze.empty()) return;
   freezable_ = frozen_segments(*store_, options.freeze);
   thaw_at_ = options.thaw_at;

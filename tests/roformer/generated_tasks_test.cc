@@ -23,7 +23,7 @@ namespace {
 using T = TaskTokens;
 using Ids = std::vector<std::int64_t>;
 
-/// Tokens between [begin] and [=], and those of the answer without [end].
+/// Tokens between [task] and [=], and those of the answer without [end].
 struct Parts {
   Ids prompt;
   Ids answer;
@@ -120,7 +120,7 @@ TEST_P(GeneratedTask, AnswersAreRight) {
       const Problem problem = make_problem(GetParam(), length, random);
       ASSERT_EQ(problem.tokens.size(), problem.is_answer.size());
       EXPECT_EQ(static_cast<std::int64_t>(problem.tokens.size()), max_tokens(GetParam(), length));
-      EXPECT_EQ(problem.tokens.front(), T::kBegin);
+      EXPECT_EQ(problem.tokens.front(), T::kTask + static_cast<std::int64_t>(GetParam()));
       EXPECT_EQ(problem.tokens.back(), T::kEnd);
       EXPECT_TRUE(problem.is_answer.back());
       const Parts parts = parts_of(problem);

@@ -20,7 +20,7 @@ constexpr const char* kModel = R"("steps": 4, "warmup_steps": 1, "rows": 2, "tra
 
 std::string length_config() {
   return std::string("{") + kModel + R"(, "lengths": [16, 32, 64], "encoder_steps": 2,
-    "decode_tokens": 2,
+    "decode_tokens": 2, "cost_steps": 2,
     "decoders": [{"name": "mine", "position_encoding": "rope", "rope_theta": 500}]})";
 }
 std::string base_config() {
@@ -82,8 +82,13 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
     EXPECT_NE(std::ranges::find(variants, variant), variants.end()) << variant;
   }
   EXPECT_EQ(keys_of(results, "mine"),
-            (std::set<std::string>{"parameters", "training_loss step", "perplexity length",
+            (std::set<std::string>{"training_loss step", "perplexity length",
                                    "sliding_perplexity length"}));
+  EXPECT_EQ(keys_of(results, "cost mine"), std::set<std::string>{"parameters"});
+  EXPECT_TRUE(std::ranges::any_of(results.rows, [](const Row& row) {
+    return row.variant == "cost mine" && row.metric == "decode_tokens_per_second" &&
+           row.value > 0.0;
+  }));
   for (const Row& row : results.rows) {
     EXPECT_NE(row.metric, kFailed) << row.variant << ": " << row.note;
     const bool beyond = row.variant.find("learned") != std::string::npos &&

@@ -24,10 +24,13 @@ class ToyLab final : public Lab {
   explicit ToyLab(Json settings = {{"steps", 3}}) : settings_(std::move(settings)) {}
   const Json& settings() const override { return settings_; }
   std::vector<Unit> units() const override {
-    return units_of({{{"name", "a"}}, {{"name", "b"}}, {{"name", "c"}}}, 2);
+    std::vector<Unit> units = units_of({{{"name", "a"}}, {{"name", "b"}}, {{"name", "c"}}}, 2);
+    for (Unit& unit : units) unit.alone = unit.variant == alone;
+    return units;
   }
   std::vector<Row> run(const UnitRun& run) override {
     ++calls;
+    order += run.unit.variant;
     if (run.unit.variant == fails) throw std::runtime_error("out of luck");
     if (run.unit.variant == stops && run.unit.seed == 1) throw Stopped();
     return {run.row("loss", 10.0 * static_cast<double>(run.unit.seed) + 1.0, {{"length", 8}})};
@@ -35,6 +38,8 @@ class ToyLab final : public Lab {
 
   std::string fails;
   std::string stops;
+  std::string alone;
+  std::string order;
   std::atomic<int> calls = 0;
 
  private:
@@ -46,6 +51,16 @@ class LabRunner : public LabTest {
   LabOptions toy() const { return {.folder = path("toy")}; }
   Results toy_results() const { return read_results(path("toy") / "results.json"); }
 };
+
+TEST_F(LabRunner, UnitsThatMeasureSpeedAreTheFirst) {
+  ToyLab lab;
+  lab.alone = "b";
+  EXPECT_TRUE(run_lab("toy", lab, toy(), {}));
+  EXPECT_EQ(lab.order, "bbaacc");
+  // Rows stay in the order of the units.
+  EXPECT_EQ(toy_results().rows.front().variant, "a");
+  EXPECT_EQ(toy_results().rows.back().variant, "c");
+}
 
 // ---- Results ------------------------------------------------------------------------------------
 

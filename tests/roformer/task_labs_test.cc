@@ -82,7 +82,7 @@ void expect_numbers(const LabRun& run) {
 // ---- tasks --------------------------------------------------------------------------------------
 
 std::string tiny_tasks() {
-  return std::string(R"({"tasks": ["copy", "recall"], "rows": 4, "test_problems": 8,
+  return std::string(R"({"tasks": ["copy", "recall"], "rows_of_task": 2, "test_problems": 8,
     "test_lengths": [4, 12], "roper_problems": 4, "training": )") +
          kTinyTraining + R"(, "model": )" + kTinyModel +
          R"(, "roper": [{"name": "index", "rows": 2, "length": 40, "training": )" + kTinyTraining +
@@ -99,8 +99,7 @@ TEST(TasksLab, HasTheRowsOfItsSettings) {
                                    "index/roper", "prefix/rope", "prefix/roper"));
   EXPECT_THAT(names_of(run, &Row::metric),
               UnorderedElementsAre("exact_copy", "exact_recall", "tokens_copy", "tokens_recall",
-                                   "loss_copy", "loss_recall", "training_loss", "parameters",
-                                   "loss", "solved"));
+                                   "training_loss", "parameters", "loss", "solved"));
   for (const Row& row : run.rows) {
     if (!row.metric.starts_with("exact_") && !row.metric.starts_with("tokens_")) continue;
     EXPECT_TRUE(row.at.at("length") == 4 || row.at.at("length") == 12);

@@ -4,12 +4,16 @@
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import sys
 import time
 
 from roformer_command import run
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "steps": 3,
     "rows": 2,
@@ -17,6 +21,7 @@ TINY = {
     "train_length": 16,
     "encoder_steps": 2,
     "decode_tokens": 2,
+    "cost_steps": 2,
     "model": {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16},
 }
 
@@ -75,3 +80,16 @@ def test_interrupt_and_continue(tmp_path):
     assert "the same command continues" in said
     checkpoints = list((tmp_path / "out" / "runs" / "rope-0").glob("model/checkpoints/step-*"))
     assert len(checkpoints) == 1
+
+
+def test_the_page_holds_the_kept_numbers(tmp_path):
+    """Tables of docs/lab.md are those that the kept results give."""
+    kept = ROOT / "bench" / "results" / "lab"
+    for results in sorted(kept.glob("*/results.json")):
+        folder = tmp_path / results.parent.name
+        folder.mkdir()
+        shutil.copy(results, folder)
+        run("lab", "report", folder)
+    check = [sys.executable, ROOT / "scripts" / "lab_docs.py", tmp_path, "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
