@@ -5,15 +5,20 @@
 // know pointers and strides alone, and each is a function of its own: in a core that writes whole
 // cache lines past its caches (docs/performance.md), a register saved on the stack between two
 // lines of results costs more than the rotation. They are written for the compiler's vectoriser:
-// one pairing each, no aliases.
+// one pairing each, no aliases; on AArch64 it only gets what per_head_neon.h leaves.
 #pragma once
 
 #include <c10/macros/Macros.h>
 #include <c10/util/TypeCast.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "pytorch/per_head_neon.h"
 
 namespace rotary::torch {
 
@@ -54,6 +59,62 @@ constexpr std::int64_t second_of(std::int64_t i, std::int64_t pairs) {
   return kHalf ? i + pairs : 2 * i + 1;
 }
 
+/// A pair of elements in the type of the arithmetic.
+template <typename S>
+struct PairOf {
+  S x, y;
+};
+
+// bfloat16 is the upper half of a float. Conversions by integers, without a branch, are those that
+// the vectoriser takes; two neighbours in a word need no lane to move.
+
+/// Bits whose upper half is x rounded to nearest even. A NaN of the factor or of hardware has a
+/// lower half of zeros (UnitRow), so that rounding does not change it.
+inline std::uint32_t rounded_to_upper(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return bits + 0x7fffu + (bits >> 16 & 1u);
+}
+
+template <typename S, typename T>
+C10_ALWAYS_INLINE S widen(T x) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    return std::bit_cast<float>(std::uint32_t{x.x} << 16);
+  } else {
+    return static_cast<S>(x);
+  }
+}
+template <typename T, typename S>
+C10_ALWAYS_INLINE T narrow(S x) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    return {static_cast<std::uint16_t>(rounded_to_upper(x) >> 16), c10::BFloat16::from_bits()};
+  } else {
+    return c10::convert<T>(x);
+  }
+}
+
+/// Pair i of a head.
+template <bool kHalf, typename S, typename T>
+C10_ALWAYS_INLINE PairOf<S> load_pair(const T* in, std::int64_t i, std::int64_t pairs) {
+  if constexpr (std::is_same_v<T, c10::BFloat16> && !kHalf) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, in + 2 * i, sizeof(word));
+    return {std::bit_cast<float>(word << 16), std::bit_cast<float>(word & 0xffff0000u)};
+  } else {
+    return {widen<S>(in[first_of<kHalf>(i)]), widen<S>(in[second_of<kHalf>(i, pairs)])};
+  }
+}
+/// Of neighbours.
+template <typename S, typename T>
+C10_ALWAYS_INLINE void store_pair(PairOf<S> v, T* out, std::int64_t i) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    const std::uint32_t word = rounded_to_upper(v.x) >> 16 | (rounded_to_upper(v.y) & 0xffff0000u);
+    std::memcpy(out + 2 * i, &word, sizeof(word));
+  } else {
+    out[2 * i] = narrow<T>(v.x);
+    out[2 * i + 1] = narrow<T>(v.y);
+  }
+}
+
 /// (x, y) times c + i s for `kCount` pairs from `first` on, or for all from there where it is 0.
 /// Halves of a head are written one after the other: stores to two places in turn would take twice
 /// as long.
@@ -62,23 +123,16 @@ C10_ALWAYS_INLINE void multiply_pairs(const T* __restrict in, T* __restrict out,
                                       const S* __restrict c, const S* __restrict s,
                                       std::int64_t first, std::int64_t pairs) {
   const std::int64_t last = kCount == 0 ? pairs : first + kCount;
-  const auto x = [in](std::int64_t i) { return static_cast<S>(in[first_of<kReadHalf>(i)]); };
-  const auto y = [in, pairs](std::int64_t i) {
-    return static_cast<S>(in[second_of<kReadHalf>(i, pairs)]);
+  const auto product = [in, c, s, pairs](std::int64_t i) -> PairOf<S> {
+    const PairOf<S> v = load_pair<kReadHalf, S>(in, i, pairs);
+    return {v.x * c[i] - v.y * s[i], v.x * s[i] + v.y * c[i]};
   };
-  if constexpr (kWriteHalf) {
-    for (std::int64_t i = first; i < last; ++i) {
-      out[i] = c10::convert<T>(x(i) * c[i] - y(i) * s[i]);
-    }
-    T* __restrict second = out + pairs;
-    for (std::int64_t i = first; i < last; ++i) {
-      second[i] = c10::convert<T>(x(i) * s[i] + y(i) * c[i]);
-    }
+  if constexpr (!kWriteHalf) {
+    for (std::int64_t i = first; i < last; ++i) store_pair(product(i), out, i);
   } else {
-    for (std::int64_t i = first; i < last; ++i) {
-      out[2 * i] = c10::convert<T>(x(i) * c[i] - y(i) * s[i]);
-      out[2 * i + 1] = c10::convert<T>(x(i) * s[i] + y(i) * c[i]);
-    }
+    for (std::int64_t i = first; i < last; ++i) out[i] = narrow<T>(product(i).x);
+    T* __restrict second = out + pairs;
+    for (std::int64_t i = first; i < last; ++i) second[i] = narrow<T>(product(i).y);
   }
 }
 
@@ -102,6 +156,18 @@ C10_NOINLINE void multiply_heads(HeadRun<T, S> run, std::int64_t pairs) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
   for (; run.heads > 0; --run.heads) {
     std::int64_t i = 0;
+#if defined(__aarch64__)
+    if constexpr (std::is_same_v<S, float>) {
+      for (; i + kLine <= pairs; i += kLine) {
+        neon::multiply_pairs<kReadHalf, kWriteHalf, kLine / neon::kPairs<T>>(
+            run.in, run.out, run.factor.c, run.factor.s, i, pairs);
+      }
+      for (; i + neon::kPairs<T> <= pairs; i += neon::kPairs<T>) {
+        neon::multiply_pairs<kReadHalf, kWriteHalf, 1>(run.in, run.out, run.factor.c, run.factor.s,
+                                                       i, pairs);
+      }
+    }
+#endif
     if constexpr (kWriteHalf) {
       for (; i + kLine <= pairs; i += kLine) {
         multiply_pairs<kReadHalf, true, kLine>(run.in, run.out, run.factor.c, run.factor.s, i,
@@ -153,17 +219,15 @@ void multiply_block(BlockOf<const T> in, BlockOf<T> out, BlockFactor<S> factor,
 
 /// For an input (x, y) and the gradient (u, v) of its rotation, where g = (u, v) (c + i s) is the
 /// gradient of the input: adds Im(conj(x) g) to `angle` and Re(conj(x) g) to `length`, [pairs]
-/// each.
+/// each, from pair `first` on.
 template <bool kReadHalf, bool kWriteHalf, typename T, typename S>
 C10_ALWAYS_INLINE void add_head_gradients(const T* __restrict in, const T* __restrict grad,
                                           const S* __restrict c, const S* __restrict s,
-                                          std::int64_t pairs, S* __restrict angle,
-                                          S* __restrict length) {
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const auto x = static_cast<S>(in[first_of<kReadHalf>(i)]);
-    const auto y = static_cast<S>(in[second_of<kReadHalf>(i, pairs)]);
-    const auto u = static_cast<S>(grad[first_of<kWriteHalf>(i)]);
-    const auto v = static_cast<S>(grad[second_of<kWriteHalf>(i, pairs)]);
+                                          std::int64_t first, std::int64_t pairs,
+                                          S* __restrict angle, S* __restrict length) {
+  for (std::int64_t i = first; i < pairs; ++i) {
+    const auto [x, y] = load_pair<kReadHalf, S>(in, i, pairs);
+    const auto [u, v] = load_pair<kWriteHalf, S>(grad, i, pairs);
     const S gx = u * c[i] - v * s[i];
     const S gy = u * s[i] + v * c[i];
     angle[i] += gy * x - gx * y;
@@ -200,16 +264,31 @@ C10_NOINLINE void add_block_gradients(BlockOf<const T> in, BlockOf<const T> grad
   for (std::int64_t t = 0; t < shape.tokens; ++t) {
     std::fill(length, length + pairs, S{0});
     double* to = sums.frequencies;
+    const double* position = sums.positions + t;
     for (std::int64_t f = 0; f < shape.heads; ++f) {
-      std::fill(angle, angle + pairs, S{0});
-      for (std::int64_t h = f * shape.group; h < (f + 1) * shape.group; ++h) {
-        add_head_gradients<kReadHalf, kWriteHalf>(in.at(t, h), grad.at(t, h), factor.c, factor.s,
-                                                  pairs, angle, length);
+      std::int64_t first = 0;
+      const std::int64_t h = f * shape.group;
+#if defined(__aarch64__)
+      if constexpr (std::is_same_v<S, float>) {
+        const neon::HeadGroup<T> group{in.at(t, h), in.head_stride, grad.at(t, h), grad.head_stride,
+                                       shape.group};
+        const neon::AngleSums angles{position, sums.axis_stride, sums.axes, to};
+        first = neon::add_group_gradients<kReadHalf, kWriteHalf>(group, factor.c, factor.s, pairs,
+                                                                 angles, length);
       }
-      for (std::int64_t a = 0; a < sums.axes; ++a) {
-        add_product(angle, sums.positions[a * sums.axis_stride + t], pairs, to);
-        to += pairs;
+#endif
+      if (first < pairs) {
+        std::fill(angle + first, angle + pairs, S{0});
+        for (std::int64_t k = h; k < h + shape.group; ++k) {
+          add_head_gradients<kReadHalf, kWriteHalf>(in.at(t, k), grad.at(t, k), factor.c, factor.s,
+                                                    first, pairs, angle, length);
+        }
+        for (std::int64_t a = 0; a < sums.axes; ++a) {
+          add_product(angle + first, position[a * sums.axis_stride], pairs - first,
+                      to + a * pairs + first);
+        }
       }
+      to += sums.axes * pairs;
       factor.c += pairs;
       factor.s += pairs;
     }

@@ -10,10 +10,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "pytorch/per_head.h"
 #include "pytorch/per_head_loops.h"
+#include "pytorch/per_head_neon.h"
 #include "pytorch/rope_cache.h"
 
 namespace rotary::torch {
@@ -24,7 +27,8 @@ inline double length_of_factor(const PerHeadArgs& args, const SharedRope& rope, 
   return divides_by_scale(op) ? 1.0 / scale : scale;
 }
 
-/// length (cos + i sign sin) of all heads and pairs for one vector of positions.
+/// length (cos + i sign sin) of all heads and pairs for one vector of positions. NaN is always the
+/// one of numeric_limits, whatever its origin: rounding of bfloat16 in per_head_loops.h keeps it.
 struct UnitRow {
   using Axes = std::array<double, kMaxPerHeadAxes>;
 
@@ -40,6 +44,7 @@ struct UnitRow {
       for (std::size_t a = 0; a < axes; ++a) phase += at[a] * f[e * axes + a];
       cos[e] = length * std::cos(phase);
       sin[e] = sign * length * std::sin(phase);
+      if (std::isnan(cos[e])) cos[e] = sin[e] = std::numeric_limits<double>::quiet_NaN();
     }
     position = at;
   }
@@ -113,12 +118,13 @@ class BlockTable {
     S* sin = sin_.data();
     std::copy(now_.cos.begin(), now_.cos.end(), cos);
     std::copy(now_.sin.begin(), now_.sin.end(), sin);
-    for (std::int64_t t = first + 1; t < last; ++t) {
-      const UnitRow& step = step_of(positions.distance(t));
-      cos += entries;
-      sin += entries;
-      advance(now_.cos.data(), now_.sin.data(), step.cos.data(), step.sin.data(), entries, cos,
-              sin);
+    for (std::int64_t t = first + 1; t < last;) {
+      const UnitRow::Axes distance = positions.distance(t);
+      std::int64_t end = t + 1;
+      while (end < last && positions.distance(end) == distance) ++end;
+      const std::int64_t row = (t - first) * entries;
+      advance(now_, step_of(distance), end - t, cos + row, sin + row);
+      t = end;
     }
   }
   BlockFactor<S> factor() const { return {cos_.data(), sin_.data()}; }
@@ -131,11 +137,30 @@ class BlockTable {
     }
     return step_;
   }
-  /// To the next token, at the distance of the step.
-  static void advance(double* __restrict cos, double* __restrict sin,
-                      const double* __restrict step_cos, const double* __restrict step_sin,
-                      std::int64_t entries, S* __restrict to_cos, S* __restrict to_sin) {
-    for (std::int64_t e = 0; e < entries; ++e) {
+  /// From `now` on, `tokens` steps of one length.
+  static void advance(UnitRow& now, const UnitRow& step, std::int64_t tokens, S* cos, S* sin) {
+    const auto entries = static_cast<std::int64_t>(now.cos.size());
+    std::int64_t first = 0;
+#if defined(__aarch64__)
+    if constexpr (std::is_same_v<S, float>) {
+      for (; first + neon::kTableEntries <= entries; first += neon::kTableEntries) {
+        neon::advance_entries(now.cos.data() + first, now.sin.data() + first,
+                              step.cos.data() + first, step.sin.data() + first, entries, tokens,
+                              cos + first, sin + first);
+      }
+    }
+#endif
+    for (std::int64_t t = 0; t < tokens && first < entries; ++t) {
+      advance_one(now.cos.data(), now.sin.data(), step.cos.data(), step.sin.data(), first, entries,
+                  cos + t * entries, sin + t * entries);
+    }
+  }
+  /// To the next token, for the entries from `first` on.
+  static void advance_one(double* __restrict cos, double* __restrict sin,
+                          const double* __restrict step_cos, const double* __restrict step_sin,
+                          std::int64_t first, std::int64_t entries, S* __restrict to_cos,
+                          S* __restrict to_sin) {
+    for (std::int64_t e = first; e < entries; ++e) {
       const double c = cos[e] * step_cos[e] - sin[e] * step_sin[e];
       const double s = sin[e] * step_cos[e] + cos[e] * step_sin[e];
       cos[e] = c;

@@ -12,6 +12,7 @@ microseconds, and how many times as long per head takes.
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -87,16 +88,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tokens", type=int, default=512, help="of a row (512)")
     parser.add_argument("--batch", type=int, nargs="+", help="rows (1 16 64; on the CPU 1 8 16)")
-    parser.add_argument("--pairing", choices=("interleaved", "half"), default="interleaved")
-    parser.add_argument("--dtype", nargs="+", help="float32 bfloat16 (on the CPU float32)")
+    pairings = ("interleaved", "half")
+    parser.add_argument("--pairing", nargs="+", choices=pairings, default=pairings[:1])
+    parser.add_argument("--dtype", nargs="+", help="of the tensors (float32 bfloat16)")
     parser.add_argument("--rounds", type=int, default=21, help="repetitions of each (21)")
     options = parser.parse_args(arguments)
     on_cuda = options.device == "cuda"
-    types = options.dtype or (("bfloat16", "float32") if on_cuda else ("float32",))
+    types = options.dtype or ("float32", "bfloat16")
     for batch in options.batch or ((1, 16, 64) if on_cuda else (1, 8, 16)):
-        for name in types:
+        for name, pairing in itertools.product(types, options.pairing):
             dtype = getattr(torch, name)
-            run(batch, options.tokens, dtype, options.pairing, options.device, options.rounds)
+            run(batch, options.tokens, dtype, pairing, options.device, options.rounds)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,39 @@ def test_is_every_head_on_its_own(rope: str, op: str, device: str) -> None:
                     )
 
 
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize("pairs", [1, 3, 7, 8, 9, 31, 33, 44, 64])
+def test_heads_of_any_size(pairs: int, pairing: str, device: str) -> None:
+    """Lines, registers and single pairs of the loops, forward and backward."""
+    rope = text(head_dim=2 * pairs, rotary_dim=2 * pairs, theta=100.0, pairing=pairing)
+    for dtype in [torch.float64, torch.float32, torch.bfloat16, torch.float16]:
+        x, grad = torch.randn(2, 2, 5, 6, 2 * pairs, device=device).to(dtype).unbind()
+        x.requires_grad_()
+        frequencies = torch.rand(3, pairs, 1, device=device, dtype=torch.float64).requires_grad_()
+        args = (rope, frequencies, None, None, None, 3, -3)
+        (out,) = OPS.rotate_learned([x], *args)
+        (want,) = head_by_head([x], *args)
+        leaves = [x, frequencies]
+        grads = torch.autograd.grad(out, leaves, grad)
+        wanted = torch.autograd.grad(want, leaves, grad)
+        for got, expected in zip([out, *grads], [want, *wanted]):
+            size = max(1.0, expected.abs().max().item())
+            torch.testing.assert_close(
+                got.double(), expected.double(), rtol=0, atol=4 * size * tolerance(dtype)
+            )
+
+
+def test_nan_stays_nan(device: str) -> None:
+    """Whatever its payload: rounding to bfloat16 must not carry it into a zero."""
+    rope = text(head_dim=20, rotary_dim=20, theta=100.0, pairing="interleaved")
+    nan = torch.tensor([-1], dtype=torch.int64, device=device).view(torch.float64)
+    frequencies = nan.expand(2, 10, 1).contiguous()
+    for dtype in [torch.float32, torch.bfloat16, torch.float16]:
+        x = torch.randn(3, 2, 20, device=device).to(dtype)
+        (out,) = OPS.rotate_learned([x], rope, frequencies, None, None, None, 1)
+        assert out.isnan().all()
+
+
 @pytest.mark.parametrize("tokens", [1, 255, 256, 257, 600])
 def test_long_ranges(tokens: int, device: str) -> None:
     """Rows of a table are products of those before them, on the CPU: errors do not add up."""
