@@ -6,25 +6,30 @@ if(SKBUILD AND NOT ROTARY_PYTHON)
 endif()
 
 # rotary_query_torch(<variable> [<command> ...]): folder, version and CUDA version of the PyTorch
-# that ROTARY_PYTHON finds when <command> starts it, or an empty list. Does not import it, which
-# takes seconds.
+# that ROTARY_PYTHON finds when <command> starts it, or an empty list, and <variable>_missing with the
+# reason. Does not import it, which takes seconds.
 function(rotary_query_torch variable)
   execute_process(
     COMMAND ${ARGN} "${ROTARY_PYTHON}" -c [=[
 import importlib.util, os, runpy, sys
 spec = importlib.util.find_spec("torch")
 if spec is None or spec.origin is None:
-    sys.exit(1)
+    sys.exit("its Python %d.%d has no package torch in %s" % (*sys.version_info[:2], sys.prefix))
 folder = os.path.dirname(spec.origin)
 version = runpy.run_path(os.path.join(folder, "version.py"))
 print(folder, version["__version__"], version.get("cuda") or "", sep=";", end="")
 ]=]
     WORKING_DIRECTORY "${CMAKE_BINARY_DIR}"
-    OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET)
+    OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_VARIABLE missing)
   if(failed)
     set(found "")
+    if(NOT missing)
+      set(missing "${failed}")  # it did not start
+    endif()
   endif()
+  string(STRIP "${missing}" missing)
   set(${variable} "${found}" PARENT_SCOPE)
+  set(${variable}_missing "${missing}" PARENT_SCOPE)
 endfunction()
 
 # rotary_host_torch(<folder>): the target `torch` and the variables of find_package(Torch) without
@@ -59,7 +64,12 @@ if(ROTARY_PYTHON AND NOT Torch_DIR)
   if(NOT torch_found OR ROTARY_TORCH_VERSION VERSION_LESS ${oldest_torch})
     set(missing "rotary: no PyTorch ${oldest_torch} or newer found for ${ROTARY_PYTHON}")
     if(NOT ROTARY_BUILD_TORCH STREQUAL "AUTO")
-      message(FATAL_ERROR "${missing}, which ROTARY_BUILD_TORCH needs")
+      if(torch_found)
+        set(torch_found_missing "it is ${ROTARY_TORCH_VERSION} in ${torch_folder}")
+      endif()
+      message(FATAL_ERROR "${missing}, which ROTARY_BUILD_TORCH needs: ${torch_found_missing}. Run "
+        "scripts/venv.sh (the make targets do so), or `${ROTARY_PYTHON} -m pip install -r "
+        "requirements-test.txt`, or name another Python with -DROTARY_PYTHON=.")
     endif()
     message(STATUS "${missing}: rotary.torch will have no operators")
     set(ROTARY_BUILD_TORCH OFF)

@@ -15,6 +15,7 @@ cd "$(dirname "$0")/.."
 fuzz_seconds=${FUZZ_SECONDS:-6}
 
 if [[ ${1:-} != --rest ]]; then
+  stage "make test"
   count_check scripts/test.sh
 fi
 

@@ -5,13 +5,20 @@ cd "$(dirname "$0")/.."
 
 stamp=.venv/requirements.sha256
 hash=$(sha256sum requirements-test.txt | cut -d ' ' -f 1)
-if [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$hash" ]] &&
-  .venv/bin/python -c '' 2>/dev/null; then
+# complete: .venv has the packages. One that another Python made has them where this Python does not look.
+complete() {
+  [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$hash" ]] && .venv/bin/python -c '
+import importlib.util, sys
+sys.exit(any(importlib.util.find_spec(name) is None for name in ("nanobind", "pytest", "torch")))' 2>/dev/null
+}
+if complete; then
   exit 0
 fi
 
 # An existing environment is updated; all versions are pinned.
-if .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+if .venv/bin/python -c '
+import sys, pip
+sys.exit(sys.version_info < (3, 11) or sys.prefix == sys.base_prefix)' 2>/dev/null; then
   echo "Updating the Python packages of .venv ..."
 else
   # The first python3 that can create a virtual environment: on Debian the one on the PATH may lack

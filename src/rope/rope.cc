@@ -6,80 +6,13 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/cache.h"
 #include "rope/cos_sin_call.h"
-#include "rope/dispatch.h"
-#include "rope/gradient_call.h"
+#include "rope/rope_state.h"
 #include "rope/validate.h"
 #include "rope/write_order.h"
 #include "support/message.h"
 
 namespace rotary {
-
-struct Rope::State {
-  /// The parts of a Rope that copies with other threads share.
-  struct Parts {
-    Parts(Frequencies f, const HeadLayout& l, const RopeOptions& o)
-        : frequencies(std::move(f)),
-          layout(l),
-          phases(internal::make_phase_table(frequencies, o.precision)),
-          cache(phases, o.cache) {
-      if (!layout.output_pairing) layout.output_pairing = layout.pairing;
-    }
-
-    Frequencies frequencies;
-    HeadLayout layout;
-    internal::PhaseTable phases;
-    internal::CosSinCache cache;
-  };
-
-  std::shared_ptr<const Parts> parts;
-  RopeOptions options;
-  WriteOrder order;  // options.order, completed from the environment
-
-  internal::RotateParams params(std::span<const Operand> operands, const Positions& positions,
-                                const internal::AngleSource& source, internal::Direction direction,
-                                Pairing read, Pairing write) const {
-    return {.source = source,
-            .direction = direction,
-            .read = read,
-            .write = write,
-            .pairs = parts->phases.pairs,
-            .rotary_offset = parts->layout.rotary_offset,
-            .operands = operands,
-            .positions = positions,
-            .order = order};
-  }
-
-  /// Parameters of a rotation at positions: forward, inverse or adjoint.
-  internal::RotateParams params(std::span<const Operand> operands, const Positions& positions,
-                                internal::Direction direction) const {
-    const Pairing first = *parts->layout.pairing;
-    const Pairing second = *parts->layout.output_pairing;
-    const bool forward = direction == internal::Direction::kForward;
-    return params(operands, positions, {.phases = &parts->phases, .cache = &parts->cache},
-                  direction, forward ? first : second, forward ? second : first);
-  }
-
-  /// Checks operands and positions of a call, then runs make_params(operands) on the engine.
-  template <typename MakeParams>
-  void run(std::string_view function, const Operands& tensors, const Positions& positions,
-           const Stream& stream, const MakeParams& make_params) const {
-    internal::OperandList checked;
-    const std::span<const Operand> operands =
-        internal::check_operands(function, tensors, parts->layout.head_dim, checked);
-    if (operands.empty()) return;
-    internal::check_positions(function, positions, operands, parts->frequencies.axes);
-    if (internal::is_empty(operands)) return;
-    internal::rotate(function, make_params(operands), options.threads, stream);
-  }
-
-  void rotate(std::string_view function, const Operands& tensors, const Positions& positions,
-              internal::Direction direction, const Stream& stream) const {
-    run(function, tensors, positions, stream,
-        [&](std::span<const Operand> operands) { return params(operands, positions, direction); });
-  }
-};
 
 std::string_view name_of(Pairing pairing) noexcept {
   return pairing == Pairing::kHalf ? "half" : "interleaved";
@@ -147,34 +80,6 @@ void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Posi
     return to.state_->params(operands, positions, source, internal::Direction::kForward,
                              *a.output_pairing, *b.output_pairing);
   });
-}
-
-void Rope::gradient(std::span<const GradientOperand> tensors, const Positions& positions,
-                    const ParameterGradients& parameters, Stream stream) const {
-  const State::Parts& parts = *state_->parts;
-  const internal::GradientCall call(tensors, positions, parameters, parts.layout.head_dim,
-                                    parts.frequencies);
-  const std::span<const Operand> written =
-      call.adjoints().empty() ? call.inputs() : call.adjoints();
-  internal::check_engine("gradient",
-                         state_->params(written, positions, internal::Direction::kAdjoint));
-  if (call.wants_parameters()) {
-    const internal::RotateParams forward =
-        state_->params(call.inputs(), positions, internal::Direction::kForward);
-    internal::gradient("gradient",
-                       {.forward = forward,
-                        .tensors = call.tensors(),
-                        .frequencies = parts.frequencies,
-                        .parameters = call.parameters()},
-                       state_->options.threads, stream);
-  }
-  // Last, because grad_in may overwrite grad_out.
-  state_->rotate("gradient", call.adjoints(), positions, internal::Direction::kAdjoint, stream);
-}
-
-std::size_t Rope::gradient_workspace(std::int64_t batch, std::int64_t tokens) const noexcept {
-  const Frequencies& f = state_->parts->frequencies;
-  return internal::gradient_workspace_on_cuda(f.pairs, f.axes, batch, tokens);
 }
 
 void Rope::cos_sin(const TensorView& cos, const TensorView& sin, const Positions& positions,

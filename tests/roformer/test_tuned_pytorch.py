@@ -5,11 +5,10 @@
 import sys
 from pathlib import Path
 
-import pytest
 import torch
+import transformers
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "roformer"))
-transformers = pytest.importorskip("transformers")
 
 from tuned_pytorch import TunedRoFormer, labelled_tokens, rotation_table  # noqa: E402
 
