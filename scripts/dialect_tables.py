@@ -7,6 +7,7 @@
     pip install --no-deps --target mlx mlx mlx-cpu mlx-lm==0.32.2
     scripts/dialect_tables.py wheels mlx > tests/golden/dialects.json
 
+Without arguments it prints the rows of the installed transformers alone, for an older version.
 Needs PyTorch, NumPy and transformers. Only the files that make rotary tables are run, as they are
 in the wheels; everything else that they import (kernels, loggers, quantisers) is replaced by empty
 stand-ins. Frequencies and the factor on cos and sin are read off the table at position 1:
@@ -239,21 +240,23 @@ def transformers(_: pathlib.Path) -> Any:
 
 
 def main() -> None:
-    wheels, mlx = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    unpacked = pathlib.Path(tempfile.mkdtemp())
-    for wheel in wheels.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
-            names = [n for n in archive.namelist() if "rotary_embedding/" in n or "builders/" in n]
-            archive.extractall(unpacked, names)
     entries = []
+    unpacked = pathlib.Path(tempfile.mkdtemp())
     hf = f"hf@{importlib.metadata.version('transformers')}"
-    makers = {
-        hf: transformers(unpacked),
-        "vllm@0.32": vllm(unpacked),
-        "sglang@0.5.23": sglang(unpacked),
-        "mlx-lm@0.32": mlx_lm(mlx),
-        "onnxruntime-genai@0.18": onnxruntime_genai(unpacked),
-    }
+    makers = {hf: transformers(unpacked)}
+    if len(sys.argv) > 1:
+        wheels, mlx = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+        for wheel in wheels.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                kept = ("rotary_embedding/", "builders/")
+                names = [n for n in archive.namelist() if any(part in n for part in kept)]
+                archive.extractall(unpacked, names)
+        makers |= {
+            "vllm@0.32": vllm(unpacked),
+            "sglang@0.5.23": sglang(unpacked),
+            "mlx-lm@0.32": mlx_lm(mlx),
+            "onnxruntime-genai@0.18": onnxruntime_genai(unpacked),
+        }
     for dialect, table in makers.items():
         for name, (dim, theta, longest, rope) in CONFIGS.items():
             if dialect.startswith("onnx") and name == "llama3":

@@ -145,8 +145,9 @@ void diff_dialects(const DialectDiffOptions& options) {
   }
   if (options.all) {
     std::vector<DialectPair> pairs;
-    for (const Dialect& dialect : known_dialects()) {
-      if (dialect.name != "hf") pairs.push_back(compare_pair(options, "hf", dialect.full_name()));
+    const std::vector<Dialect> known = known_dialects();  // the newest hf first
+    for (auto other = known.begin() + 1; other != known.end(); ++other) {
+      pairs.push_back(compare_pair(options, "hf", other->full_name()));
     }
     Json json = {{"model", options.model}, {"dialects", Json::array()}};
     for (const DialectPair& pair : pairs) json["dialects"].push_back(pair_json(pair));
