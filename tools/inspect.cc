@@ -17,6 +17,7 @@
 #include "console/output.h"
 #include "explain/chart.h"
 #include "explain/describe.h"
+#include "explain/dialect.h"
 #include "explain/format.h"
 #include "explain/rope_json.h"
 #include "explain/terminal.h"
@@ -118,30 +119,13 @@ void add_table(std::string& text, const std::vector<explain::Property>& properti
   }
 }
 
-Pairing cache_pairing(const ModelRope& rope) {
-  return rope.layout.output_pairing.value_or(rope.layout.pairing.value());
-}
-
-void add_dialect(std::vector<explain::Property>& properties, const DialectRope& dialect) {
-  if (!dialect.refused.empty()) {
-    properties.push_back(
-        {"refused", dialect.refused, "it fails with an error; this is what hf has"});
-  }
-  const bool none = dialect.dropped_keys.empty();
-  properties.push_back({"dropped keys", none ? "none" : explain::join(dialect.dropped_keys, ", "),
-                        "in the file, without effect in this dialect"});
-  properties.push_back({"cache pairing", std::string(name_of(cache_pairing(dialect.rope))),
-                        "the order of cached keys"});
-  for (const std::string& note : dialect.notes) properties.push_back({"note", note, ""});
-}
-
 void add_rope(std::string& text, const InspectedRope& shown, std::int64_t context,
               const Terminal& terminal) {
   const ModelRope& rope = *shown.rope;
   const std::string title = "Rope " + printable(rope.name);
   text.append(paint(terminal, Style::kTitle, title)).append("\n");
   std::vector<explain::Property> properties = explain::describe(rope, shown.frequencies, context);
-  if (shown.dialect != nullptr) add_dialect(properties, *shown.dialect);
+  if (shown.dialect != nullptr) explain::add_dialect(properties, *shown.dialect);
   add_table(text, properties, terminal);
 
   const std::vector<PairWavelength> pairs = explain::pair_wavelengths(rope, shown.frequencies);
@@ -194,15 +178,8 @@ std::string report(const Model& model, const std::vector<InspectedRope>& ropes,
       "  " + paint(terminal, Style::kFaint, printable(options.model)) + "\n";
   add_paragraph(text, kIntroduction, terminal, 0);
   if (dialect != nullptr) {
-    const Dialect& d = dialect->dialect;
     text += "\n";
-    add_paragraph(
-        text,
-        fmt::format("In the dialect {} ({}, {}). It rounds so: angle {}; table {}; rotation "
-                    "{}.",
-                    d.full_name(), d.source, d.evidence, d.rounding.angle, d.rounding.table,
-                    d.rounding.rotation),
-        terminal, 0);
+    add_paragraph(text, explain::dialect_sentences(dialect->dialect), terminal, 0);
   }
   if (ropes.size() > 1) {
     text += "\n";
@@ -227,11 +204,7 @@ Json report_json(const Model& model, const std::vector<InspectedRope>& ropes,
   Json json = {{"model_type", model.model_type}, {"ropes", Json::array()}};
   for (const InspectedRope& shown : ropes) {
     Json rope = explain::rope_json(*shown.rope, shown.frequencies, context);
-    if (shown.dialect != nullptr) {
-      rope["dropped_keys"] = shown.dialect->dropped_keys;
-      if (!shown.dialect->refused.empty()) rope["refused"] = shown.dialect->refused;
-      rope["cache_pairing"] = name_of(cache_pairing(*shown.rope));
-    }
+    if (shown.dialect != nullptr) explain::add_dialect(rope, *shown.dialect);
     json["ropes"].push_back(rope);
   }
   if (dialect != nullptr) json["dialect"] = dialect->dialect.full_name();

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // rotary plan: what to do for a context of N tokens.
-#include "explain/plan.h"
-
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -16,25 +14,16 @@
 #include <vector>
 
 #include "console/output.h"
-#include "explain/describe.h"
 #include "explain/format.h"
+#include "explain/plan_report.h"
 #include "explain/rope_json.h"
-#include "explain/terminal.h"
 #include "explain/text_layout.h"
-#include "explain/text_table.h"
 #include "rotary/model.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 
 namespace rotary::cli {
 namespace {
-
-using explain::Coverage;
-using explain::EngineLines;
-using explain::Json;
-using explain::Plan;
-using explain::PlanOption;
-using explain::printable;
 
 struct PlanOptions {
   std::string model;
@@ -57,130 +46,17 @@ Examples:
   rotary plan config.json --context 131072
   rotary plan config.json --context 131072 --engine vllm)";
 
-/// A plan with the lines of each option.
-struct Answer {
-  std::string rope;
-  Plan plan;
-  std::vector<std::vector<EngineLines>> lines;
-};
-
+/// The text of the config, after Model::read() has checked it and its limits.
 std::string read_config_text(const std::string& model) {
+  static_cast<void>(Model::read(model));
   std::filesystem::path path = model;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) path /= "config.json";
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-Answer compute_plan(const PlanOptions& options, std::int64_t context) {
-  const Model model = Model::read(options.model);  // its errors, and its limits
-  const ModelRope& rope = model.rope(options.rope);
-  Answer answer{.rope = rope.name, .plan = explain::make_plan(rope, context), .lines = {}};
-  const std::string config = read_config_text(options.model);
-  if (config.starts_with("GGUF")) {
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (text.starts_with("GGUF")) {
     throw std::invalid_argument(
-        fmt::format("[plan] {} is a GGUF file; give the config.json of the model", options.model));
-  }
-  for (const PlanOption& option : answer.plan.options) {
-    answer.lines.push_back(
-        explain::engine_lines(option, answer.plan, config, rope.name, options.engine));
-  }
-  return answer;
-}
-
-// ---- JSON ---------------------------------------------------------------------------------------
-
-Json effects_json(const PlanOption& option) {
-  return {{"recipe", option.name},
-          {"short_prompts",
-           {{"pairs_changed", option.pairs_changed}, {"score_factor", option.score_factor}}},
-          {"pairs_unseen", option.pairs_unseen}};
-}
-
-Json answer_json(const Answer& answer) {
-  const Plan& plan = answer.plan;
-  static constexpr const char* kWords[] = {"trained", "extended", "beyond"};
-  Json json = {{"rope", answer.rope},
-               {"context", plan.context},
-               {"trained", plan.trained},
-               {"extended", plan.extended},
-               {"coverage", kWords[static_cast<int>(plan.coverage)]},
-               {"pairs", plan.pairs},
-               {"now", effects_json(plan.now)},
-               {"options", Json::array()}};
-  for (std::size_t i = 0; i < plan.options.size(); ++i) {
-    const PlanOption& option = plan.options[i];
-    Json entry = effects_json(option);
-    entry["rope_parameters"] = option.rope_parameters;
-    entry["max_position_embeddings"] =
-        option.max_position_embeddings > 0 ? Json(option.max_position_embeddings) : Json(nullptr);
-    entry["engines"] = Json::array();
-    for (const EngineLines& line : answer.lines[i]) {
-      entry["engines"].push_back(Json{{"dialect", line.dialect},
-                                      {"line", line.text},
-                                      {"checked", line.checked},
-                                      {"problem", line.problem}});
-    }
-    json["options"].push_back(entry);
-  }
-  return json;
-}
-
-// ---- Text ---------------------------------------------------------------------------------------
-
-std::string coverage_text(const Plan& plan) {
-  switch (plan.coverage) {
-    case Coverage::kTrained:
-      return fmt::format("{} tokens are within the trained context of {}: nothing to do.",
-                         plan.context, plan.trained);
-    case Coverage::kExtended:
-      return fmt::format(
-          "{} tokens are within the extended context of {}, for which the model has its scaling: "
-          "nothing to do, but `rotary diff MODEL --all` shows which engines read it otherwise.",
-          plan.context, plan.extended);
-    case Coverage::kBeyond:
-      break;
-  }
-  return fmt::format("{} tokens exceed the {} context of {}.", plan.context,
-                     plan.extended > plan.trained ? "extended" : "trained", plan.extended);
-}
-
-std::string short_text(const PlanOption& option, std::int64_t pairs) {
-  if (option.pairs_changed == 0 && option.score_factor == 1.0) return "unchanged";
-  std::string text = fmt::format("{} of {} pairs", option.pairs_changed, pairs);
-  if (option.score_factor != 1.0) text += fmt::format(", scores x{:.3g}", option.score_factor);
-  return text;
-}
-
-std::string answer_text(const Answer& answer, const PlanOptions& options) {
-  const explain::Terminal terminal = console::detect_terminal();
-  const Plan& plan = answer.plan;
-  std::string text = explain::paint(terminal, explain::Style::kTitle,
-                                    printable(options.model) + ", rope " + answer.rope) +
-                     "\n";
-  for (const std::string& line : explain::wrap(coverage_text(plan), terminal.columns)) {
-    text += line + "\n";
-  }
-  if (plan.coverage != Coverage::kBeyond) return text;
-  explain::TextTable table({"recipe", "factor", "short", "unseen"});
-  const auto add = [&](const PlanOption& option, const std::string& factor) {
-    table.add_row({option.name, factor, short_text(option, plan.pairs),
-                   fmt::format("{} of {} pairs", option.pairs_unseen, plan.pairs)});
-  };
-  add(plan.now, "as it is");
-  for (const PlanOption& option : plan.options) {
-    const Json* factor = option.rope_parameters.find("factor");
-    add(option, factor != nullptr ? explain::value_text(*factor)
-                                  : "base " + explain::format_number(option.recipe.theta));
-  }
-  text += table.text(terminal);
-  for (std::size_t i = 0; i < plan.options.size(); ++i) {
-    text += "\n" + explain::paint(terminal, explain::Style::kTitle, plan.options[i].name) + "\n";
-    for (const EngineLines& line : answer.lines[i]) {
-      text +=
-          fmt::format("  {}: {}\n", line.dialect, line.checked ? "checked" : "no: " + line.problem);
-      if (line.checked) text += "    " + printable(line.text) + "\n";
-    }
+        fmt::format("[plan] {} is a GGUF file; give the config.json of the model", model));
   }
   return text;
 }
@@ -207,9 +83,11 @@ void add_plan(CLI::App& app) {
       throw UsageError(fmt::format("--engine must be one of {}, got '{}'",
                                    explain::join(engines, ", "), options->engine));
     }
-    const Answer answer = compute_plan(*options, context);
-    console::print_out(options->json ? explain::to_text(answer_json(answer))
-                                     : answer_text(answer, *options));
+    const explain::PlanReport report = explain::report_plan(
+        read_config_text(options->model), options->model, options->rope, context, options->engine);
+    console::print_out(
+        options->json ? explain::to_text(explain::plan_json(report))
+                      : explain::plan_text(report, options->model, console::detect_terminal()));
   });
 }
 

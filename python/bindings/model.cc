@@ -14,13 +14,10 @@
 #include <vector>
 
 #include "bindings/convert.h"
+#include "bindings/described.h"
 #include "bindings/parts.h"
-#include "explain/chart.h"
 #include "explain/describe.h"
 #include "explain/rope_json.h"
-#include "explain/terminal.h"
-#include "explain/text_layout.h"
-#include "explain/wavelengths.h"
 
 namespace rotary::python {
 namespace {
@@ -46,32 +43,8 @@ std::int64_t rope_index(const std::vector<std::string>& names, const std::string
 nb::dict describe_rope(nb::handle given, std::int64_t context, std::size_t columns) {
   const ModelRope rope = model_rope_of(given);
   const Frequencies frequencies = rope.make_frequencies(context);
-  const std::vector<explain::PairWavelength> pairs = explain::pair_wavelengths(rope, frequencies);
-  const explain::Terminal terminal{.columns = columns, .colour = false, .unicode = true};
-
-  nb::list rows;
-  for (const explain::Property& property : explain::describe(rope, frequencies, context)) {
-    rows.append(nb::make_tuple(explain::printable(property.name),
-                               explain::printable(property.value),
-                               explain::printable(property.meaning)));
-  }
-  nb::list lengths;
-  nb::list unscaled;
-  nb::list axes;
-  for (const explain::PairWavelength& pair : pairs) {
-    lengths.append(pair.wavelength);
-    unscaled.append(pair.unscaled);
-    axes.append(pair.axis);
-  }
-  nb::dict result;
-  result["rows"] = rows;
-  result["chart"] = explain::draw_chart(pairs, rope.axes, rope.context.trained, terminal);
-  result["sentences"] = explain::explain_wavelengths(pairs, rope.context.trained);
-  result["wavelengths"] = lengths;
-  result["unscaled_wavelengths"] = unscaled;
-  result["axes"] = axes;
-  result["json"] = explain::to_text(explain::rope_json(rope, frequencies, context));
-  return result;
+  return described(rope, frequencies, explain::describe(rope, frequencies, context),
+                   explain::rope_json(rope, frequencies, context), columns);
 }
 
 }  // namespace

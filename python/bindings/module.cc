@@ -21,6 +21,7 @@ NB_MODULE(_core, m) {
   rotary::python::add_rope(m);
   rotary::python::add_model(m);
   rotary::python::add_analysis(m);
+  rotary::python::add_dialects(m);
 
   m.attr("version") = ROTARY_VERSION_STRING;
   m.def("cpu_target", &rotary::cpu_target, "Instructions that the CPU engine uses: \"AVX3\", ...");

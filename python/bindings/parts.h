@@ -9,6 +9,7 @@
 namespace rotary::python {
 
 void add_analysis(nanobind::module_& m);
+void add_dialects(nanobind::module_& m);
 void add_errors(nanobind::module_& m);
 void add_frequencies(nanobind::module_& m);
 void add_positions(nanobind::module_& m);

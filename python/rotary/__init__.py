@@ -24,6 +24,7 @@ from .analysis import (
     turns,
     wavelengths,
 )
+from .dialects import Dialect, DialectDiff, Plan, diff, known_dialects, plan
 from .errors import CudaError, IoError
 from .inspection import Inspection, inspect
 from .layout import Cache, HeadLayout, Pairing, Precision
@@ -59,15 +60,16 @@ if TYPE_CHECKING:
     from . import plot
 
 __all__ = [
-    "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Divisors",
-    "DynamicNtk", "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable", "Linear",
-    "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis",
-    "Pairing", "Plain", "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe",
-    "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__",
-    "angle_errors", "at", "cpu_target", "cpu_targets", "critical_dim", "cuda_device_count", "decay",
-    "depends_on_context", "has_cuda", "inspect", "known_model_types", "make_frequencies",
-    "negative_distance", "packed", "packed_at", "plot", "position_plane", "positions", "ranges",
-    "relative_scores", "smallest_base", "turns", "wavelengths",
+    "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Dialect",
+    "DialectDiff", "Divisors", "DynamicNtk", "Frequencies", "HeadLayout", "Inspection", "IoError",
+    "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk",
+    "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan", "Positions", "Precision", "Proportional",
+    "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough",
+    "__version__", "angle_errors", "at", "cpu_target", "cpu_targets", "critical_dim",
+    "cuda_device_count", "decay", "depends_on_context", "diff", "has_cuda", "inspect",
+    "known_dialects", "known_model_types", "make_frequencies", "negative_distance", "packed",
+    "packed_at", "plan", "plot", "position_plane", "positions", "ranges", "relative_scores",
+    "smallest_base", "turns", "wavelengths",
 ]  # fmt: skip
 
 

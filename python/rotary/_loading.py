@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -20,6 +21,27 @@ def read_config(config: str | Mapping[str, Any], source: str) -> Any:
     """The rotary.Model of the content of a config.json, as text or as a dict."""
     text = config if isinstance(config, str) else json.dumps(dict(config), default=str)
     return _core.model_from_config(text, source)
+
+
+def config_text(model: ModelLike) -> tuple[str, str]:
+    """The text of a model's config.json, and its name. Raises TypeError for what has none."""
+    if isinstance(model, (str, os.PathLike)):
+        _core.read_model(model)  # its errors, and its limits
+        path = pathlib.Path(model)
+        path = path / "config.json" if path.is_dir() else path
+        data = path.read_bytes()
+        if data.startswith(b"GGUF"):
+            raise ValueError(f"[rotary] {path} is a GGUF file; give the config.json of the model")
+        return data.decode(), os.fspath(model)
+    if isinstance(model, Mapping):
+        return json.dumps(dict(model), default=str), "config.json"
+    config: Any = getattr(model, "config", model)
+    if hasattr(config, "to_dict"):
+        return json.dumps(config.to_dict(), default=str), type(config).__name__
+    raise TypeError(
+        f"[rotary] a config is a path, the dict of a config.json or a config with to_dict(), "
+        f"got {type(model).__name__}"
+    )
 
 
 def read(model: ModelLike) -> Any:

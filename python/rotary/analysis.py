@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Union
+import importlib
+from typing import Any, Literal, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,10 +77,32 @@ def relative_scores(
     return np.asarray(_core.relative_scores(f, _offsets("relative_scores", f.axes, distances), w))
 
 
-def position_plane(rope: RopeLike, positions: ArrayLike = range(256)) -> NDArray[np.float64]:
-    """[n, 2]: the vectors (cos, sin) of positions, projected on their two principal components."""
+def position_plane(
+    rope: RopeLike,
+    positions: ArrayLike = range(256),
+    *,
+    method: Literal["pca", "tsne"] = "pca",
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """[n, 2]: the vectors (cos, sin) of positions in the plane, for a rope with one axis. "pca":
+    projected on their two principal components. "tsne": t-SNE, which keeps neighbours together and
+    no distances; it needs scikit-learn (pip install "rotary[tsne]") and at least 3 positions."""
     at = np.ascontiguousarray(positions, np.float64)
-    return np.asarray(_core.position_plane(frequencies_of(rope), at)).reshape(-1, 2)
+    if method == "pca":
+        return np.asarray(_core.position_plane(frequencies_of(rope), at)).reshape(-1, 2)
+    if method != "tsne":
+        raise ValueError(f"[position_plane] method must be pca or tsne, got {method!r}")
+    if at.size < 3:
+        raise ValueError(f"[position_plane] t-SNE needs at least 3 positions, got {at.size}")
+    try:
+        manifold: Any = importlib.import_module("sklearn.manifold")
+    except ImportError as error:
+        raise ImportError('t-SNE needs scikit-learn: pip install "rotary[tsne]"') from error
+    angles = phases(rope, at)
+    vectors = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    perplexity = min(30.0, (at.size - 1) / 3)  # scikit-learn's default, less for few positions
+    tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
+    return np.asarray(tsne.fit_transform(vectors), np.float64)
 
 
 def critical_dim(rope: RopeLike, trained_context: int) -> int:

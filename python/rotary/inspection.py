@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _html
+from . import _core, _html, _loading
+from .dialects import Dialect
 from .model import Model, ModelLike, ModelRope, load_model
 
 _COLUMNS = 80
@@ -78,6 +79,10 @@ class Inspection:
     #: The path, or what else the model was given as.
     source: str
     ropes: Sequence[RopeInspection]
+    #: The framework whose reading this is; None: rotary's own.
+    dialect: Dialect | None = None
+    #: Where the dialect is from and how it rounds.
+    dialect_words: str = ""
 
     @property
     def model_type(self) -> str:
@@ -86,7 +91,8 @@ class Inspection:
     @property
     def data(self) -> dict[str, Any]:
         """Everything as plain values, as `rotary inspect --json` prints it."""
-        return {"model_type": self.model_type, "ropes": [rope.data for rope in self.ropes]}
+        data = {"model_type": self.model_type, "ropes": [rope.data for rope in self.ropes]}
+        return data if self.dialect is None else {**data, "dialect": self.dialect.full_name}
 
     def rope(self, name: str = "") -> RopeInspection:
         """The rope of that name; "" is the one that Rope.from_pretrained() takes."""
@@ -94,27 +100,46 @@ class Inspection:
 
     def __repr__(self) -> str:
         title = f"{self.model_type or 'model of unknown type'}  {self.source}".rstrip()
-        return "\n\n".join([title, *(repr(rope) for rope in self.ropes)])
+        words = textwrap.wrap(self.dialect_words, _COLUMNS)
+        parts = [title, *(["\n".join(words)] if words else []), *map(repr, self.ropes)]
+        return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
         ropes = [rope._repr_html_() for rope in self.ropes]
         return _html.model(self.model_type or "model of unknown type", self.source, ropes)
 
 
-def inspect(model: ModelLike, rope: str = "", *, context: int = 0) -> Inspection:
+def inspect(model: ModelLike, rope: str = "", *, context: int = 0, dialect: str = "") -> Inspection:
     """Reads and explains the rotation of a model: a path (config.json, folder, .gguf), the dict of
     a config, or a config of transformers.
 
     `rope` picks one of several by name; `context` is the number of positions in use, for recipes
-    that depend on it."""
+    that depend on it. `dialect`: as that framework reads it, such as "vllm@0.32"; a model is then
+    anything but a .gguf."""
+    if dialect:
+        return _inspect_dialect(model, rope, context, dialect)
     found = load_model(model)
     ropes = [found.rope(rope)] if rope else found.ropes
     source = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
     return Inspection(found, source, tuple(_inspect_rope(each, context) for each in ropes))
 
 
+def _inspect_dialect(model: ModelLike, rope: str, context: int, dialect: str) -> Inspection:
+    text, source = _loading.config_text(model)
+    found = _core.inspect_dialect(text, source, dialect, context, _COLUMNS)
+    read: Model = found["model"]
+    ropes = [_described(*pair) for pair in zip(read.ropes, found["ropes"])]
+    if rope:
+        ropes = [ropes[_core.rope_index([each.name for each in ropes], rope)]]
+    name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else ""
+    return Inspection(read, name, tuple(ropes), Dialect(**found["dialect"]), found["sentences"])
+
+
 def _inspect_rope(rope: ModelRope, context: int) -> RopeInspection:
-    described = _core.describe_rope(rope, context, _COLUMNS)
+    return _described(rope, _core.describe_rope(rope, context, _COLUMNS))
+
+
+def _described(rope: ModelRope, described: dict[str, Any]) -> RopeInspection:
     return RopeInspection(
         rope=rope,
         data=json.loads(described["json"]),

@@ -6,6 +6,7 @@
     rotary.plot.phases(rope)                    # which pair is where at which position
     rotary.plot.decay(rope)                     # how scores fall with distance
     rotary.plot.scores(rope)                    # scores of equal queries and keys, as a map
+    rotary.plot.plane(rope, method="tsne")      # positions as points of the plane
     rotary.plot.compare(a, b)                   # two ropes, pair by pair
 
 Each takes a rope, its frequencies, or a model, draws into `ax` or a new figure, and returns the
@@ -14,7 +15,7 @@ axes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -109,6 +110,22 @@ def scores(rope: RopeLike, size: int = 128, *, ax: Axes | None = None) -> Axes:
         ax.set(xlabel="columns apart", ylabel="rows apart")
     image = ax.imshow(values, extent=extent, cmap="viridis", interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="score")
+    return ax
+
+
+def plane(
+    rope: RopeLike,
+    positions: int = 256,
+    *,
+    method: Literal["pca", "tsne"] = "pca",
+    ax: Axes | None = None,
+) -> Axes:
+    """The vectors of positions 0, 1, ... as points of the plane: rotary.position_plane()."""
+    ax = _axes(ax, (4.8, 4.0))
+    points = analysis.position_plane(rope, np.arange(positions), method=method)
+    image = ax.scatter(points[:, 0], points[:, 1], c=np.arange(positions), s=8)
+    ax.set(xticks=[], yticks=[], title="t-SNE" if method == "tsne" else "principal components")
+    ax.figure.colorbar(image, ax=ax, label="position")
     return ax
 
 

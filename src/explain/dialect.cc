@@ -17,6 +17,10 @@ namespace {
 
 constexpr double kRounding = 1e-6;
 
+Pairing cache_pairing(const HeadLayout& layout) {
+  return layout.output_pairing.value_or(layout.pairing.value());
+}
+
 void compare_pairs(const Frequencies& a, const Frequencies& b, DialectDifference& result) {
   for (std::int64_t pair = 0; pair < a.pairs; ++pair) {
     double worst = 0.0;
@@ -102,16 +106,37 @@ DialectDifference compare_dialects(const DialectRope& a, const DialectRope& b,
   if (!result.pairs.empty() && comparison.divergence) {
     result.position = comparison.divergence->position;
   }
-  const auto cache_of = [](const HeadLayout& layout) {
-    return layout.output_pairing.value_or(layout.pairing.value());
-  };
-  result.cache_a = cache_of(a.rope.layout);
-  result.cache_b = cache_of(b.rope.layout);
+  result.cache_a = cache_pairing(a.rope.layout);
+  result.cache_b = cache_pairing(b.rope.layout);
   result.cache_compatible = result.comparable && result.pairs.empty() &&
                             result.cache_a == result.cache_b &&
                             std::fabs(fb.scale / fa.scale - 1.0) <= kRounding;
   result.notice = notice_of(a, b, result);
   return result;
+}
+
+void add_dialect(std::vector<Property>& properties, const DialectRope& rope) {
+  if (!rope.refused.empty()) {
+    properties.push_back({"refused", rope.refused, "it fails with an error; this is what hf has"});
+  }
+  const bool none = rope.dropped_keys.empty();
+  properties.push_back({"dropped keys", none ? "none" : join(rope.dropped_keys, ", "),
+                        "in the file, without effect in this dialect"});
+  properties.push_back({"cache pairing", std::string(name_of(cache_pairing(rope.rope.layout))),
+                        "the order of cached keys"});
+  for (const std::string& note : rope.notes) properties.push_back({"note", note, ""});
+}
+
+void add_dialect(Json& rope_json, const DialectRope& rope) {
+  rope_json["dropped_keys"] = rope.dropped_keys;
+  if (!rope.refused.empty()) rope_json["refused"] = rope.refused;
+  rope_json["cache_pairing"] = name_of(cache_pairing(rope.rope.layout));
+}
+
+std::string dialect_sentences(const Dialect& d) {
+  return fmt::format("In the dialect {} ({}, {}). It rounds so: angle {}; table {}; rotation {}.",
+                     d.full_name(), d.source, d.evidence, d.rounding.angle, d.rounding.table,
+                     d.rounding.rotation);
 }
 
 Json difference_json(const DialectDifference& d) {

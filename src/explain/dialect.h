@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "explain/describe.h"
 #include "explain/rope_json.h"
 #include "rotary/dialect.h"
 
@@ -50,6 +51,13 @@ struct DialectDifference {
 /// `context`: the context length that frequencies are made for; 0 is the trained length.
 DialectDifference compare_dialects(const DialectRope& a, const DialectRope& b,
                                    std::int64_t context);
+
+/// Appends what a dialect adds to a described rope: keys that it drops, the order of cached keys.
+void add_dialect(std::vector<Property>& properties, const DialectRope& rope);
+void add_dialect(Json& rope_json, const DialectRope& rope);
+
+/// Where a dialect is from and how it rounds, in two sentences.
+std::string dialect_sentences(const Dialect& dialect);
 
 Json difference_json(const DialectDifference& difference);
 

@@ -51,18 +51,19 @@ std::string quoted_part(const std::string& prefix) {
 /// Appends the ropes of a config and of its sub-configs to a model.
 class ConfigWalker {
  public:
-  ConfigWalker(const std::string& source, Model& model) : source_(source), model_(model) {}
+  ConfigWalker(const std::string& source, std::string_view transformers, Model& model)
+      : source_(source), transformers_(transformers), model_(model) {}
 
   void walk(const Json& config, const std::string& prefix, std::string model_type, int depth) {
     constexpr int kMaxDepth = 8;
     if (depth > kMaxDepth) return;
     if (model_type.empty()) model_type = model_type_of(config);
-    const Family* family = find_family(model_type);
+    const Family* family = family_of(model_type);
     read_own(config, prefix, model_type, family);
     for (const auto& [key, value] : config.members()) {
       if (!value.is_object() || !is_part_key(key)) continue;
       const std::string type = type_of_part(value, key, family);
-      const Family* own = find_family(type);
+      const Family* own = family_of(type);
       const bool known = own != nullptr && (own->has_rope || !own->parts.empty());
       const bool described = mentions_rope(value) && is_complete(value);
       if (known || described || !type.empty()) {
@@ -82,10 +83,14 @@ class ConfigWalker {
   }
 
  private:
-  static std::string type_of_part(const Json& value, const std::string& key, const Family* parent) {
+  const Family* family_of(std::string_view model_type) const {
+    return find_family(model_type, transformers_);
+  }
+
+  std::string type_of_part(const Json& value, const std::string& key, const Family* parent) const {
     // Published vision configs often repeat the model_type of the composite.
     std::string own = model_type_of(value);
-    const Family* family = find_family(own);
+    const Family* family = family_of(own);
     if (parent == nullptr || (family != nullptr && (family->has_rope || family != parent))) {
       return own;
     }
@@ -102,6 +107,19 @@ class ConfigWalker {
       skipped_.push_back(concat("part ", quoted_part(prefix), " is left out; ", line));
       return;
     }
+    if (family != nullptr && !family->condition.first.empty()) {
+      const auto& [key, value] = family->condition;
+      const Json* given = config.find(key);
+      if (given == nullptr || *given != value) {
+        skipped_.push_back(concat("model_type ", quote(model_type), " has no rotation unless ", key,
+                                  " is ", quote(value)));
+        return;
+      }
+    }
+    if (family != nullptr && !family->warns.empty()) {
+      skipped_.push_back(concat("model_type ", quote(model_type), ": ", family->warns));
+      if (!family->has_rope) return;
+    }
     if (family != nullptr && family->has_rope)
       return append(config, prefix, *family, model_type, {});
     if (!mentions_rope(config) || !is_complete(config)) return;
@@ -109,11 +127,11 @@ class ConfigWalker {
     if (family != nullptr && config.contains("hidden_size")) {
       if (const auto text = family->parts.find("text_config"); text != family->parts.end()) {
         if (config.contains("text_config")) return;
-        return append(config, prefix + "text.", *find_family(text->second), text->second, {});
+        return append(config, prefix + "text.", *family_of(text->second), text->second, {});
       }
     }
     if (model_type.empty()) {
-      const Family& llama = *find_family("llama");
+      const Family& llama = *family_of("llama");
       return append(config, prefix, llama, "llama",
                     "pairing half (the config has no model_type; it is read like \"llama\")");
     }
@@ -154,20 +172,21 @@ class ConfigWalker {
   }
 
   const std::string& source_;
+  std::string_view transformers_;
   Model& model_;
   std::vector<std::string> skipped_;
 };
 
 }  // namespace
 
-Model read_config(const Json& root, const std::string& source) {
+Model read_config(const Json& root, const std::string& source, std::string_view transformers) {
   if (!root.is_object()) {
     reject("[Model] ", source, ": a config must be a JSON object, got ", root.type_name());
   }
   if (is_ropes_json(root)) return read_ropes_json(root, source);
   Model model;
   model.model_type = model_type_of(root);
-  ConfigWalker walker(source, model);
+  ConfigWalker walker(source, transformers, model);
   walker.walk(root, "", "", 0);
   walker.report();
   if (model.ropes.empty()) {

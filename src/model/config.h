@@ -5,12 +5,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "json/json.h"
 #include "rotary/model.h"
 
 namespace rotary::internal {
 
-Model read_config(const Json& root, const std::string& source);
+/// `transformers`: the version whose families are read, where rows differ; empty: the newest.
+Model read_config(const Json& root, const std::string& source, std::string_view transformers = {});
 
 }  // namespace rotary::internal

@@ -79,7 +79,7 @@ DialectModel dialect_from_config(std::string_view json, std::string_view dialect
                                  const std::string& source) {
   const Json& row = row_of(dialect);
   const Json root = internal::parse_json(json, source);
-  const Model model = internal::read_config(root, source);
+  const Model model = internal::read_config(root, source, row_word(&row, "families"));
   DialectModel result{.dialect = dialect_of(row), .model_type = model.model_type};
   for (const ModelRope& rope : model.ropes) {
     const RopeFile file = file_of(root, rope.name);

@@ -93,6 +93,8 @@ Family parse_row(const Json& row) {
   family.model_type = row.at("model_type").as_string();
   family.parts = texts(row, "parts");
   family.unsupported = text(row, "unsupported");
+  family.warns = text(row, "warns");
+  for (const auto& [key, value] : texts(row, "when")) family.condition = {key, value};
   family.has_rope = row.contains("pairing");
   if (!family.has_rope) return family;
   family.pairing = pairing_of(row.at("pairing").as_string());
@@ -107,6 +109,9 @@ Family parse_row(const Json& row) {
   family.head_dim = head_dim_rules(row);
   family.partial = partial_of(text(row, "partial", "scaled"));
   family.rotary_dim_honoured = text(row, "rotary_dim", "ignored") == "honoured";
+  family.equal_shares = text(row, "rotary_dim", "ignored") == "shares";
+  family.mrope_honoured = text(row, "mrope", "honoured") == "honoured";
+  family.axis_slices = text(row, "slice", "leading") == "axes";
   family.softmax_correction = text(row, "softmax") == "mscale_all_dim";
   family.alpha_honoured = text(row, "alpha", "ignored") == "honoured";
   family.dynamic_original_honoured = text(row, "dynamic", "max") == "original";
@@ -127,9 +132,13 @@ Family parse_row(const Json& row) {
 
 std::map<std::string, Family, std::less<>> parse_rows() {
   std::map<std::string, Family, std::less<>> families;
-  for (const std::string_view text : kRows) {
-    Family family = parse_row(parse_json(text, "families.inc"));
-    const std::string name = family.model_type;
+  for (const std::string_view line : kRows) {
+    const Json parsed = parse_json(line, "families.inc");
+    Family family = parse_row(parsed);
+    std::string name = family.model_type;
+    if (const std::string version = text(parsed, "transformers"); !version.empty()) {
+      name += "@" + version;
+    }
     if (!families.emplace(name, std::move(family)).second) {
       reject("[families] two rows for ", name);
     }
@@ -144,7 +153,11 @@ const std::map<std::string, Family, std::less<>>& all_families() {
   return kFamilies;
 }
 
-const Family* find_family(std::string_view model_type) {
+const Family* find_family(std::string_view model_type, std::string_view version) {
+  if (!version.empty()) {
+    const auto older = all_families().find(concat(model_type, "@", version));
+    if (older != all_families().end()) return &older->second;
+  }
   const auto found = all_families().find(model_type);
   return found == all_families().end() ? nullptr : &found->second;
 }

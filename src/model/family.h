@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "json/json.h"
@@ -34,6 +35,10 @@ struct Family {
   std::string model_type;
   /// Why the family is not supported; empty if it is.
   std::string unsupported;
+  /// A key of the config and the value that it has in models with a rotation; empty: no condition.
+  std::pair<std::string, std::string> condition;
+  /// What the rope does not tell about the family; a warning of every rope.
+  std::string warns;
   /// False for rows that only list the parts of a composite config.
   bool has_rope = false;
   Pairing pairing = Pairing::kHalf;
@@ -51,6 +56,12 @@ struct Family {
   Partial partial = Partial::kScaledTypes;
   /// Whether the key rotary_dim is read.
   bool rotary_dim_honoured = false;
+  /// Whether the dims that equal even shares of the axes leave over are not rotated.
+  bool equal_shares = false;
+  /// Whether mrope_section makes axes in a family without them.
+  bool mrope_honoured = true;
+  /// Whether each axis has a slice of the head, paired within itself: a rope for every axis.
+  bool axis_slices = false;
   bool softmax_correction = false;
   /// Whether rope type dynamic takes `alpha`.
   bool alpha_honoured = false;
@@ -70,8 +81,9 @@ struct Family {
   Json defaults = Json::object();
 };
 
-/// Null for a model type without a row.
-const Family* find_family(std::string_view model_type);
+/// Null for a model type without a row. `version`: of transformers, for what that version computes
+/// where the newest one differs; empty: the newest.
+const Family* find_family(std::string_view model_type, std::string_view version = {});
 
 /// For unknown model types: one axis, half pairing, partial_rotary_factor applies, no defaults.
 const Family& unknown_family();
@@ -79,6 +91,7 @@ const Family& unknown_family();
 /// For unknown model types with multi-head latent attention (qk_rope_head_dim): like DeepSeek-V3.
 const Family& unknown_mla_family();
 
+/// By model type; rows of an older transformers by "model_type@version".
 const std::map<std::string, Family, std::less<>>& all_families();
 
 }  // namespace rotary::internal

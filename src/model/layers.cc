@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
+#include <variant>
 
 #include "model/part.h"
 #include "support/message.h"
@@ -71,13 +73,16 @@ std::vector<std::int64_t> layers_with_rope(const Lookup& lookup) {
                    false);
 }
 
-/// head_dim of the first layer of that type in per_layer_config, whose keys are layer indices.
+/// head_dim of the first layer of that type in per_layer_config, whose keys are layer indices; in
+/// latent attention, the width of its rotary part.
 Found head_dim_of_layer(const Lookup& lookup, const std::string& layer_type) {
   const Found overrides = lookup.in_file("per_layer_config");
   if (!overrides || !overrides.value->is_object()) return {};
-  std::map<std::int64_t, const Json::Member*> by_layer;  // with a head_dim; of equal ones the first
+  const bool latent = lookup.family().head_dim.front() == "qk_rope_head_dim";
+  const std::string width = latent ? "qk_rope_head_dim" : "head_dim";
+  std::map<std::int64_t, const Json::Member*> by_layer;  // with a width; of equal ones the first
   for (const Json::Member& member : overrides.value->members()) {
-    const Json* found = member.value.find("head_dim");
+    const Json* found = member.value.find(width);
     if (found == nullptr || found->is_null()) continue;
     by_layer.emplace(std::strtoll(member.key.c_str(), nullptr, 10), &member);
   }
@@ -85,11 +90,31 @@ Found head_dim_of_layer(const Lookup& lookup, const std::string& layer_type) {
     const auto found = by_layer.find(layer);
     if (found == by_layer.end()) continue;
     const auto& [key, value] = *found->second;
-    return {.value = value.find("head_dim"),
-            .key = "per_layer_config." + key + ".head_dim",
+    return {.value = value.find(width),
+            .key = concat("per_layer_config.", key, ".", width),
             .assumed = false};
   }
   return {};
+}
+
+/// The rope, and an unscaled one for the layers that rope_scaling_layers does not list.
+void split_by_scaling(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes) {
+  const Found list = lookup.in_file("rope_scaling_layers");
+  if (!list || std::holds_alternative<Plain>(rope.recipe.scaling)) {
+    ropes.push_back(std::move(rope));
+    return;
+  }
+  rope.layers = as_integers(*list.value, list.key, lookup.source());
+  const std::set<std::int64_t> scaled(rope.layers.begin(), rope.layers.end());
+  ModelRope unscaled = rope;
+  unscaled.name = "unscaled";
+  unscaled.recipe.scaling = Plain{};
+  unscaled.layers.clear();
+  for (std::int64_t layer = 0; layer < layer_count(lookup); ++layer) {
+    if (!scaled.contains(layer)) unscaled.layers.push_back(layer);
+  }
+  ropes.push_back(std::move(rope));
+  if (!unscaled.layers.empty()) ropes.push_back(std::move(unscaled));
 }
 
 }  // namespace
@@ -120,12 +145,9 @@ const Json& of_layer_type(const Lookup& lookup, const Found& found, const std::s
   return found.value->elements()[std::min(layer, found.value->size() - 1)];
 }
 
-void split_by_theta(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes) {
+void split_by_layers(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes) {
   const Found list = lookup.in_file("layer_rope_theta");
-  if (!list) {
-    ropes.push_back(std::move(rope));
-    return;
-  }
+  if (!list) return split_by_scaling(lookup, std::move(rope), ropes);
   const std::vector<double> thetas = as_numbers(*list.value, list.key, lookup.source());
   std::map<double, std::vector<std::int64_t>> layers;
   for (std::size_t i = 0; i < thetas.size(); ++i) {

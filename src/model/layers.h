@@ -23,8 +23,10 @@ std::int64_t layer_head_dim(const Lookup& lookup, const std::string& layer_type,
 /// The value; of a list with one entry per layer, that of the first layer of the type.
 const Json& of_layer_type(const Lookup& lookup, const Found& found, const std::string& layer_type);
 
-/// Appends the rope, or one rope per distinct theta of layer_rope_theta (0: no rope). The one with
-/// the config's rope_theta keeps its name; others are named like "theta_500000".
-void split_by_theta(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes);
+/// Appends the rope, or one rope for each kind of layer. Per distinct theta of layer_rope_theta (0:
+/// no rope), the one with the config's rope_theta keeps its name; others are named like
+/// "theta_500000". With rope_scaling_layers, the layers that it does not list have an "unscaled"
+/// rope of the same theta (Molmo 2).
+void split_by_layers(const Lookup& lookup, ModelRope rope, std::vector<ModelRope>& ropes);
 
 }  // namespace rotary::internal

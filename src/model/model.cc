@@ -101,7 +101,9 @@ const ModelRope& Model::rope(std::string_view name) const {
 
 std::vector<std::string> known_model_types() {
   std::vector<std::string> types;
-  for (const auto& [name, family] : internal::all_families()) types.push_back(name);
+  for (const auto& [name, family] : internal::all_families()) {
+    if (name == family.model_type) types.push_back(name);  // not a row of an older version
+  }
   return types;
 }
 

@@ -226,6 +226,10 @@ class RopeReader {
     if (const Json* own = dict_.find("rotary_dim")) {
       dim = as_integer(*own, "rotary_dim", lookup_.source());
     }
+    if (lookup_.family().equal_shares) {
+      const auto axes = static_cast<std::int64_t>(lookup_.family().axes.size());
+      dim = axes * 2 * (dim / axes / 2);
+    }
     if (dim < 1 || dim > head_dim) {
       reject("[Model] ", lookup_.source(), ": rotary_dim must be 1 to head_dim ", head_dim,
              ", got ", dim);
@@ -300,7 +304,7 @@ class RopeReader {
     rope_.recipe.axes = lookup_.family().axis_map;
     const Json* sections = sections_in_file();
     auto* mrope = std::get_if<Mrope>(&rope_.recipe.axes);
-    if (mrope == nullptr && sections != nullptr &&
+    if (mrope == nullptr && sections != nullptr && lookup_.family().mrope_honoured &&
         std::holds_alternative<OneAxis>(rope_.recipe.axes)) {
       const Json* interleaved = dict_.find("mrope_interleaved");
       const bool is_interleaved =
@@ -356,6 +360,22 @@ class RopeReader {
   double partial_ = 1.0;
 };
 
+/// One rope for each axis, on its own slice of the head (Gemma 4's vision tower): "w" and "h".
+void split_by_axis(ModelRope rope, std::vector<ModelRope>& ropes) {
+  const std::vector<std::string> axes = rope.axes;
+  const std::int64_t dim =
+      2 * (rope.recipe.rotary_dim / static_cast<std::int64_t>(axes.size()) / 2);
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    ModelRope slice = rope;
+    slice.name = slice.name == "default" ? axes[axis] : concat(slice.name, ".", axes[axis]);
+    slice.axes = {axes[axis]};
+    slice.recipe.axes = OneAxis{};
+    slice.recipe.rotary_dim = dim;
+    slice.layout.rotary_offset = rope.layout.rotary_offset + dim * static_cast<std::int64_t>(axis);
+    ropes.push_back(std::move(slice));
+  }
+}
+
 }  // namespace
 
 std::vector<ModelRope> read_part(const Lookup& lookup) {
@@ -363,7 +383,11 @@ std::vector<ModelRope> read_part(const Lookup& lookup) {
   for (const RopeSource& source : rope_sources(lookup)) {
     ModelRope rope = RopeReader(lookup, source).read();
     add_config_warnings(lookup, rope.warnings);
-    split_by_theta(lookup, std::move(rope), ropes);
+    if (lookup.family().axis_slices && rope.axes.size() > 1) {
+      split_by_axis(std::move(rope), ropes);
+    } else {
+      split_by_layers(lookup, std::move(rope), ropes);
+    }
     check_rope_count(ropes.size(), lookup.source());
   }
   if (lookup.family().has_indexer && ropes.size() == 1) {

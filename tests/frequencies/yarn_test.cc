@@ -273,6 +273,33 @@ TEST(YarnWalkthrough, IsNotYarn) {
       {.rotary_dim = 64, .theta = 1e6, .scaling = Yarn{.factor = 16, .original_context = 2048}});
   for (std::int64_t i = 0; i < 32; ++i) largest = std::max(largest, f(i) / yarn(i) - 1.0);
   EXPECT_NEAR(largest, 4.8, 0.05);
+  // Pair 13 keeps 0.965 of its frequency, YaRN leaves 0.167 of it.
+  const Frequencies plain = make_frequencies({.rotary_dim = 64, .theta = 1e6});
+  EXPECT_NEAR(f(13) / plain(13), 0.965, 5e-4);
+  EXPECT_NEAR(yarn(13) / plain(13), 0.167, 5e-4);
+}
+
+// With the ramp of its prose it has YaRN's frequencies wherever the correction range ends before
+// the last pair; the temperature stays 1.
+TEST(YarnWalkthrough, ProseIsYarnWithoutTemperature) {
+  for (const double theta : {1e5, 1e6}) {
+    const Frequencies prose =
+        make_frequencies({.rotary_dim = 128,
+                          .theta = theta,
+                          .scaling = YarnWalkthrough{.factor = 4,
+                                                     .original_context = 32768,
+                                                     .ramp = WalkthroughRamp::kProse}},
+                         131072);
+    const Frequencies yarn =
+        make_frequencies({.rotary_dim = 128,
+                          .theta = theta,
+                          .scaling = Yarn{.factor = 4, .original_context = 32768}});
+    EXPECT_EQ(prose.scale, 1.0);
+    EXPECT_GT(yarn.scale, 1.13);
+    for (std::int64_t i = 0; i < 64; ++i) {
+      EXPECT_NEAR(prose(i) / yarn(i), 1.0, 1e-12) << theta << " " << i;
+    }
+  }
 }
 
 }  // namespace

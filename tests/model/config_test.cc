@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -259,11 +261,83 @@ TEST(Config, PartsOfComposites) {
 }
 
 TEST(Config, UnsupportedPartsAreSkippedWithAWarning) {
+  const Model model = read(R"({"model_type": "llava", "text_config": {"model_type": "llama"},
+    "vision_config": {"model_type": "vjepa2", "rope_theta": 100}})");
+  EXPECT_THAT(names(model), ElementsAre("text.default"));
+  EXPECT_THAT(model.rope().warnings, Contains(HasSubstr("part \"vision\" is left out")));
+}
+
+/// What is no rotation, or not in a config, is refused in one line that says why.
+TEST(Config, RefusedFamiliesSayWhy) {
+  const std::pair<const char*, const char*> kRefused[] = {
+      {"vjepa2", "the two members of a pair turn by different angles, which is no rotation"},
+      {"lightglue", "its frequencies are weights of the checkpoint"},
+      {"hunyuan_vl_vision", "it has no rotation"},
+  };
+  for (const auto& [type, reason] : kRefused) {
+    try {
+      read(R"({"hidden_size": 64, "model_type": ")" + std::string(type) + "\"}");
+      ADD_FAILURE() << type;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(
+          std::string(error.what())
+              .find("[Model] config.json: model_type \"" + std::string(type) + "\": " + reason),
+          0u)
+          << error.what();
+    }
+  }
+}
+
+TEST(Config, RotationUnderACondition) {
+  EXPECT_THROW(
+      read(R"({"model_type": "wav2vec2-bert", "position_embeddings_type": "relative_key"})"),
+      std::invalid_argument);
+  EXPECT_THAT(
+      names(read(R"({"model_type": "wav2vec2-bert", "position_embeddings_type": "rotary"})")),
+      ElementsAre("default"));
+}
+
+/// A rotation that is left out beside others that are read is a warning of theirs.
+TEST(Config, LeftOutRotationsSayWhy) {
+  const Model music = read(R"({"model_type": "musicflamingo", "head_dim": 1280,
+    "rope_parameters": {"rope_theta": 1200, "partial_rotary_factor": 0.2, "rope_type": "default"},
+    "text_config": {"model_type": "qwen2"}})");
+  EXPECT_THAT(names(music), ElementsAre("text.default"));
+  EXPECT_EQ(music.rope().recipe.theta, 10000.0);
+  EXPECT_THAT(music.rope().warnings, Contains(HasSubstr("products of time stamps and indices")));
+  const Model hunyuan = read(R"({"model_type": "hunyuan_vl", "text_config": {
+    "model_type": "hunyuan_vl_text", "head_dim": 128, "rope_scaling": {"type": "xdrope",
+    "alpha": 1000, "xdrope_section": [16, 16, 16, 16]}}})");
+  EXPECT_THAT(hunyuan.rope().axes, ElementsAre("t"));
+  EXPECT_THAT(hunyuan.rope().warnings, Contains(HasSubstr("image tokens are left out")));
+  const Model mistral = read(R"({"model_type": "mistral_large4_text"})");
+  EXPECT_THAT(mistral.rope().warnings, Contains(HasSubstr("exp(rotary_emb.alpha)")));
+}
+
+/// Gemma 4's vision tower: columns on the first half of the head, rows on the second.
+TEST(Config, AxesWithSlicesAreRopesOfTheirOwn) {
   const Model gemma = read(R"({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text"},
     "vision_config": {"model_type": "gemma4_vision", "rope_parameters": {"rope_theta": 100}}})");
-  EXPECT_THAT(names(gemma), ElementsAre("text.full_attention", "text.sliding_attention"));
-  EXPECT_THAT(gemma.rope().warnings, Contains(HasSubstr("part \"vision\" is left out")));
-  EXPECT_THROW(read(R"({"model_type": "vjepa2", "hidden_size": 64})"), std::invalid_argument);
+  EXPECT_THAT(names(gemma),
+              ElementsAre("text.full_attention", "text.sliding_attention", "vision.w", "vision.h"));
+  const ModelRope& rows = gemma.rope("vision.h");
+  EXPECT_THAT(rows.axes, ElementsAre("h"));
+  EXPECT_EQ(rows.layout.head_dim, 64);
+  EXPECT_EQ(rows.layout.rotary_offset, 32);
+  EXPECT_EQ(rows.recipe.rotary_dim, 32);
+  EXPECT_EQ(gemma.rope("vision.w").layout.rotary_offset, 0);
+}
+
+/// Molmo 2: layers that are not listed keep the theta without the scaling.
+TEST(Config, LayersWithoutScaling) {
+  const Model molmo = read(R"({"model_type": "molmo2_text", "num_hidden_layers": 4,
+    "rope_scaling_layers": [1, 3], "rope_parameters": {"rope_type": "yarn", "rope_theta": 500000,
+    "factor": 8, "original_max_position_embeddings": 8192}})");
+  EXPECT_THAT(names(molmo), ElementsAre("default", "unscaled"));
+  EXPECT_THAT(molmo.rope("default").layers, ElementsAre(1, 3));
+  EXPECT_THAT(molmo.rope("unscaled").layers, ElementsAre(0, 2));
+  EXPECT_EQ(molmo.rope("unscaled").recipe.theta, 500000.0);
+  EXPECT_TRUE(std::holds_alternative<Plain>(molmo.rope("unscaled").recipe.scaling));
 }
 
 TEST(Config, UnknownPartsAreSkippedWithAWarning) {

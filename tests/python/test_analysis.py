@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analysis of a rotation: the library's values against formulas in NumPy."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,28 @@ def test_plane_keeps_the_variance_of_its_axes():
     vectors -= vectors.mean(0)
     variances = np.linalg.svd(vectors, compute_uv=False)[:2] ** 2
     np.testing.assert_allclose((plane**2).sum(0), variances, rtol=1e-6)
+
+
+def test_tsne_keeps_neighbours():
+    manifold = pytest.importorskip("sklearn.manifold")
+    rope = rotary.Rope(head_dim=64, theta=100.0, pairing="half")
+    m = np.arange(96)
+    plane = rotary.position_plane(rope, m, method="tsne")
+    angles = np.outer(m, rope.frequencies.values[:, 0])
+    vectors = np.hstack([np.cos(angles), np.sin(angles)])
+    assert plane.shape == (96, 2)
+    assert manifold.trustworthiness(vectors, plane, n_neighbors=5) > 0.95
+    np.testing.assert_array_equal(plane, rotary.position_plane(rope, m, method="tsne", seed=0))
+
+
+def test_tsne_rejects(monkeypatch):
+    with pytest.raises(ValueError, match="method must be pca or tsne, got 'umap'"):
+        rotary.position_plane(ROPE, M, method="umap")
+    with pytest.raises(ValueError, match="at least 3 positions, got 2"):
+        rotary.position_plane(ROPE, [0, 1], method="tsne")
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    with pytest.raises(ImportError, match="needs scikit-learn"):
+        rotary.position_plane(ROPE, M, method="tsne")
 
 
 def test_angle_errors():

@@ -82,6 +82,12 @@ def test_scores():
     np.testing.assert_allclose(around, around[::-1, ::-1])
 
 
+def test_plane():
+    ax = rotary.plot.plane(ROPE, 64)
+    points = ax.collections[0].get_offsets()
+    np.testing.assert_allclose(points, rotary.position_plane(ROPE, np.arange(64)))
+
+
 def test_compare(tmp_path):
     figure, ax = plt.subplots()
     yarn = rotary.Rope(

@@ -7,11 +7,13 @@ library.
 """
 
 import json
+import re
 
 import pytest
 from command import EXAMPLES, GOLDEN, fail, inspect, llama, phi3, succeed, write_config
 
 DIALECTS = [
+    "hf@5.17",
     "vllm@0.32",
     "vllm@2026-08",
     "sglang@0.5.23",
@@ -20,7 +22,9 @@ DIALECTS = [
     "tensorrt-llm@000a01de",
     "onnxruntime-genai@0.18",
     "onnxruntime-genai@2026-08",
+    "megatron@0.16",
     "megatron@d98e8a64",
+    "torchtitan@0.3",
     "torchtitan@b5bcd76c",
     "deepseek@2026-08",
     "tgi@db931fcf",
@@ -163,7 +167,7 @@ def test_tables_of_the_packages(tmp_path, stored):
     """What the packages themselves compute (scripts/dialect_tables.py)."""
     keys = ("head_dim", "rope_theta", "max_position_embeddings", "rope_scaling")
     path = write_config(tmp_path, llama(model_type="qwen2", **{key: stored[key] for key in keys}))
-    dialect = stored["dialect"].replace("hf@5.17.0", "hf@5.17")
+    dialect = re.sub(r"(hf@\d+\.\d+)\.0", r"\1", stored["dialect"])
     found = inspect(path, "--dialect", dialect)["ropes"][0]
     assert ("refused" in found) == ("error" in stored)
     if "error" in stored:
@@ -178,7 +182,23 @@ def test_rows_that_were_run_have_tables():
     found = json.loads(succeed("diff", EXAMPLES / "llama-3.1-8b.json", "--all", "--json"))
     run = {entry["b"] for entry in found["dialects"] if entry["evidence"]["b"] == "run"}
     stored = {entry["dialect"] for entry in STORED}
-    assert run | {"hf@5.17.0"} == stored
+    assert (run - {"hf@5.17"}) | {"hf@5.17.0", "hf@5.23.0"} == stored
+
+
+@pytest.mark.parametrize(
+    ("model_type", "keys", "same"),
+    [
+        ("minimax_m3_vl_vision", {}, False),
+        ("step3p5_vision", {}, False),
+        ("cohere_compass_text", {"rope_theta": 1e4}, False),
+        ("llama", {}, True),
+    ],
+)
+def test_versions_of_transformers(tmp_path, model_type, keys, same):
+    """Towers that 5.17 rotated otherwise; tests/golden has what both versions compute."""
+    path = write_config(tmp_path, {"model_type": model_type, **keys})
+    assert diff(path, "--dialect", "hf@5.17")["same"] is same
+    assert diff(path, "--dialect", "hf@5.23")["same"]
 
 
 def test_refused(tmp_path):
@@ -199,7 +219,7 @@ def test_all_is_every_dialect_against_hf(tmp_path):
     for entry in found["dialects"]:
         assert entry == diff(path, "--dialect", entry["b"])
         assert (
-            entry["a"] == "hf@5.17"
+            entry["a"] == "hf@5.23"
             and entry["source"]["b"]
             and entry["evidence"]["b"] in ("run", "read")
         )
@@ -304,7 +324,7 @@ def test_inspect_has_the_same_form_and_three_keys_more(tmp_path):
     plain = inspect(path)
     assert inspect(path, "--dialect", "hf") == {
         **plain,
-        "dialect": "hf@5.17",
+        "dialect": "hf@5.23",
         "ropes": [{**plain["ropes"][0], "dropped_keys": [], "cache_pairing": "half"}],
     }
     found = inspect(path, "--dialect", "vllm@2026-08")
@@ -318,7 +338,7 @@ def test_inspect_has_the_same_form_and_three_keys_more(tmp_path):
 @pytest.mark.parametrize(
     ("code", "arguments", "text"),
     [
-        (1, ["inspect", "--dialect", "ollama"], 'unknown dialect "ollama"; known are hf@5.17'),
+        (1, ["inspect", "--dialect", "ollama"], 'unknown dialect "ollama"; known are hf@5.23'),
         (1, ["diff", "--dialect", "vllm@1"], "unknown dialect"),
         (1, ["diff", "--dialect", "vllm", "--rope", "no_such"], "no rope named"),
         (2, ["diff"], "give two models"),
