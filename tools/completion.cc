@@ -19,10 +19,12 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map plan precision bench models completion"
-    words+=" --help --version"
+    words="inspect rotate diff bounds decay map plan permute precision bench models"
+    words+=" completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
+  elif [[ $previous == --to || $previous == --from ]]; then
+    words="interleaved half"
   elif [[ $previous == --dtype ]]; then
     words="fp32 bf16 fp16 fp64"
   elif [[ $previous == --shape ]]; then
@@ -39,6 +41,7 @@ _rotary() {
       decay) words="--rope --dim --base --context --distances --json --help" ;;
       map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
       plan) words="--context --engine --rope --json --help" ;;
+      permute) words="--to --from --out --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -59,6 +62,7 @@ _rotary() {
     'decay:show how scores fall with the distance'
     'map:draw scores or phases of a rotation'
     'plan:show what to do for a context'
+    'permute:rewrite weights for the other pairing'
     'precision:show errors of angles in low precision'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
@@ -86,6 +90,11 @@ _rotary() {
       _arguments $common '--json[print JSON]' '--engine:engine:(hf vllm sglang llama.cpp)' \
         '1:model:_files'
       ;;
+    permute)
+      _arguments '--to[pairing to write]:pairing:(interleaved half)' \
+        '--from[pairing of the weights]:pairing:(interleaved half)' \
+        '--out[new folder]:out:_files' '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -104,7 +113,7 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bounds decay map plan precision bench models completion
+set -l verbs inspect rotate diff bounds decay map plan permute precision bench models completion
 set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
@@ -117,6 +126,9 @@ complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l context -d "
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l dim -d "Dims of plain RoPE"
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l base -d "Its base"
 complete -c rotary -n "__fish_seen_subcommand_from plan" -x -l engine -a "hf vllm sglang llama.cpp"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -x -l to -a "interleaved half"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -x -l from -a "interleaved half"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -r -s o -l out -d "New folder"
 complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "The last distance"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"
