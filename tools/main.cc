@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
        .about = "rotary: the rotary position embedding (RoPE) of any model",
        .footer = kFooter,
        .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bounds, cli::add_decay,
-                 cli::add_map, cli::add_plan, cli::add_permute, cli::add_precision, cli::add_bench,
-                 cli::add_models, cli::add_completion}},
+                 cli::add_map, cli::add_plan, cli::add_permute, cli::add_export, cli::add_precision,
+                 cli::add_bench, cli::add_models, cli::add_completion}},
       argc, argv);
 }
