@@ -2,7 +2,7 @@
 # (scripts/bootstrap.sh), on Debian 12 and Ubuntu 24.04.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench lint format asan tsan fuzz cross wheel install install-roformer uninstall deb clean
+.PHONY: help run build test check bench lint format hooks asan tsan fuzz cross wheel install install-roformer uninstall deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -55,6 +55,12 @@ lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy
 format: ## Format the sources in place
 	@scripts/venv.sh
 	@scripts/format.sh
+
+hooks: ## Test the hooks into other projects with those projects from PyPI (HOOK=name for one)
+	@scripts/bootstrap.sh build
+	@scripts/venv.sh
+	@scripts/build.sh default -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python rotary_cli rotary_python
+	@scripts/hooks.sh $(HOOK)
 
 asan tsan: ## Run the tests under the address or thread sanitizer
 	@scripts/bootstrap.sh check

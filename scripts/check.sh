@@ -3,8 +3,8 @@
 #
 #   scripts/check.sh [--rest]     --rest: without `make test`, which has just been run
 #
-# After `make test`: lint, the packages as others build and install them, the CUDA engine compiled, the
-# tests under the address, undefined behaviour and thread sanitizers, a short run of the fuzz targets,
+# After `make test`: lint, the packages as others build and install them, the CUDA engine compiled, hooks,
+# the tests under the address, undefined behaviour and thread sanitizers, a short run of the fuzz targets,
 # and the other architecture in an emulator. A failed build ends the run; a failed test does not, so
 # that one run reports all failures.
 set -euo pipefail
@@ -42,6 +42,9 @@ else
 fi
 ctest_preset cuda
 
+stage "Hooks into other projects, those that are small"
+count_check scripts/hooks.sh onnx
+
 stage "Address and undefined behaviour sanitizers"
 scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" -DROTARY_BUILD_TORCH=ON \
   -DROTARY_BUILD_ROFORMER=ON -DROTARY_PYTHON_PACKAGE="$PWD/build/python" \
@@ -58,4 +61,4 @@ ctest_preset threads
 stage "The other architecture, in an emulator"
 count_check scripts/cross.sh
 
-summary "lint, packages, CUDA engine, sanitizers, fuzz targets, the other architecture"
+summary "lint, packages, CUDA engine, hooks, sanitizers, fuzz targets, the other architecture"

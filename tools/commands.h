@@ -19,6 +19,8 @@ void add_diff(CLI::App& app);
 void add_bounds(CLI::App& app);
 void add_decay(CLI::App& app);
 void add_map(CLI::App& app);
+void add_export(CLI::App& app);
+void add_permute(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_precision(CLI::App& app);
 void add_bench(CLI::App& app);

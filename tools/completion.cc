@@ -19,16 +19,20 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map plan precision bench models completion"
-    words+=" --help --version"
+    words="inspect rotate diff bounds decay map plan permute export precision bench models"
+    words+=" completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
+  elif [[ $previous == --to || $previous == --from ]]; then
+    words="interleaved half"
   elif [[ $previous == --dtype ]]; then
     words="fp32 bf16 fp16 fp64"
   elif [[ $previous == --shape ]]; then
     words="decode cached prefill batch"
   elif [[ $previous == --kind ]]; then
     words="scores phases plane"
+  elif [[ ${COMP_WORDS[1]} == export && COMP_CWORD -eq 2 ]]; then
+    words="onnx"
   elif [[ ${COMP_WORDS[1]} == completion ]]; then
     words="bash zsh fish"
   elif [[ $current == -* ]]; then
@@ -39,6 +43,8 @@ _rotary() {
       decay) words="--rope --dim --base --context --distances --json --help" ;;
       map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
       plan) words="--context --engine --rope --json --help" ;;
+      permute) words="--to --from --out --help" ;;
+      export) words="--out --rope --length --context --dtype --opset --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -59,6 +65,8 @@ _rotary() {
     'decay:show how scores fall with the distance'
     'map:draw scores or phases of a rotation'
     'plan:show what to do for a context'
+    'permute:rewrite weights for the other pairing'
+    'export:write the rotation of a model for another runtime'
     'precision:show errors of angles in low precision'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
@@ -86,6 +94,16 @@ _rotary() {
       _arguments $common '--json[print JSON]' '--engine:engine:(hf vllm sglang llama.cpp)' \
         '1:model:_files'
       ;;
+    export)
+      _arguments $common '--out[file to write]:file:_files' '--length[positions]:number:' \
+        '--dtype:type:(float32 float16 bfloat16)' '--opset:number:' '1:format:(onnx)' \
+        '2:model:_files'
+      ;;
+    permute)
+      _arguments '--to[pairing to write]:pairing:(interleaved half)' \
+        '--from[pairing of the weights]:pairing:(interleaved half)' \
+        '--out[new folder]:out:_files' '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -104,7 +122,8 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bounds decay map plan precision bench models completion
+set -l verbs inspect rotate diff bounds decay map plan permute export precision bench models
+set -a verbs completion
 set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
@@ -117,6 +136,12 @@ complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l context -d "
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l dim -d "Dims of plain RoPE"
 complete -c rotary -n "__fish_seen_subcommand_from $analyses" -x -l base -d "Its base"
 complete -c rotary -n "__fish_seen_subcommand_from plan" -x -l engine -a "hf vllm sglang llama.cpp"
+complete -c rotary -n "__fish_seen_subcommand_from export" -a "onnx"
+complete -c rotary -n "__fish_seen_subcommand_from export" -r -s o -l out -d "File to write"
+complete -c rotary -n "__fish_seen_subcommand_from export" -x -l dtype -d "Type of the caches"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -x -l to -a "interleaved half"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -x -l from -a "interleaved half"
+complete -c rotary -n "__fish_seen_subcommand_from permute" -r -s o -l out -d "New folder"
 complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "The last distance"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"

@@ -74,7 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("plot", "torch"):  # only when asked for: they need matplotlib, PyTorch
+    if name in ("onnx", "plot", "torch"):  # only when asked for: they need other packages
         import importlib
 
         return importlib.import_module(f"rotary.{name}")

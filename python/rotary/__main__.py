@@ -4,7 +4,7 @@
 so that arguments, pipes, signals and the exit code are the program's own.
 
 The script `rotary` (python/command.py) runs this file without importing the package and NumPy: it
-must import nothing of rotary.
+must import nothing of rotary, but for `rotary export`, which is written in Python.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def program() -> str | None:
 
 
 def main() -> NoReturn:
+    if sys.argv[1:2] == ["export"]:
+        command = importlib.import_module("rotary._export")
+        sys.exit(command.main(sys.argv[2:]))
     path = program()
     if path is None:
         sys.exit("rotary: this package was built without the command (ROTARY_BUILD_TOOLS)")

@@ -28,12 +28,14 @@ LANGUAGES = ["c", "cmake", "console", "cpp", "json", "python", "sh", "text"]
 REASONS = {
     "needs a GPU": "C++ is compiled, Python runs with cpu for cuda; what commands name exists",
     "takes minutes": "commands run in a shorter form; printed numbers are not compared",
+    "needs make hooks": "compiled here; tests/hooks runs it with the other project",
     "builds the project": "the targets, options and extras of commands exist",
 }
 # Which blocks can have which reason.
 MARKABLE = {
     "needs a GPU": {"c", "cpp", "python", "sh"},
     "takes minutes": {"console", "sh"},
+    "needs make hooks": {"python"},
     "builds the project": {"sh"},
 }
 COMMAND = re.compile(

@@ -58,7 +58,10 @@ def main() -> None:
             if reason == "needs a GPU":
                 text = re.sub(r"""(["'])cuda\1""", r"\1cpu\1", text)
             try:
-                run_block(name, text, names)
+                if reason == "needs make hooks":
+                    compile(text, name, "exec")
+                else:
+                    run_block(name, text, names)
             except BaseException:  # SystemExit, too
                 error = traceback.format_exc()
                 failed = True

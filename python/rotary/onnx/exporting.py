@@ -1,0 +1,121 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The rotation of a model as an ONNX model."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import onnx
+from onnx import TensorProto, helper
+
+from .._core import version
+from .._loading import ModelLike
+from ..model import ModelRope, load_model
+from ..recipe import LongRope
+from ..rope import Rope, depends_on_context
+from .nodes import TYPES, Rotation, check_opset
+
+
+def export(
+    model: ModelLike | Rope,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    rope: str = "",
+    length: int = 0,
+    context: int = 0,
+    dtype: str = "float32",
+    num_heads: tuple[int, int] | None = None,
+    opset: int = 23,
+) -> onnx.ModelProto:
+    """Writes a model that rotates q and k by RotaryEmbedding, and returns it.
+
+    Inputs are q and k, [batch, heads, tokens, head_dim], or, if `num_heads` of q and k are given,
+    [batch, tokens, heads * head_dim]; and position_ids, int64 [batch, tokens], from 0 to
+    length - 1. Outputs are q_rotated and k_rotated.
+
+    `model` is what Rope.from_pretrained takes, `rope` the name of one of several, or it is a Rope.
+    `length`: rows of the caches; 0: the context that the model is meant for. `context`: positions
+    in use, for recipes that depend on them. Without it, LongRoPE gets caches of both regimes, of
+    which the largest position of a call chooses. The file appears when it is complete.
+
+    ValueError for an opset before 23, float64, several axes, xPos, dynamic NTK without `context`,
+    and caches beyond protobuf's 2 GiB."""
+    check_opset(opset, "export")
+    ropes, switch, default_length = _regimes(model, rope, context)
+    rotation = Rotation(ropes, length or default_length, dtype, "export", switch)
+    graph = _graph(rotation, ropes[0].layout.head_dim, num_heads)
+    opsets = [helper.make_opsetid("", opset)]
+    result = helper.make_model(
+        graph,
+        opset_imports=opsets,
+        ir_version=helper.find_min_ir_version_for(opsets),
+        producer_name="rotary",
+        producer_version=version,
+    )
+    onnx.checker.check_model(result, full_check=True)
+    if path is not None:
+        _write(result, path)
+    return result
+
+
+def _regimes(model: ModelLike | Rope, name: str, context: int) -> tuple[list[Rope], int, int]:
+    """The ropes of the regimes, the position that asks for the second one, and the length."""
+    if isinstance(model, Rope):
+        return [model], 0, 0
+    found: ModelRope = load_model(model).rope(name)
+    length = found.context.extended or found.context.trained
+    if context or not depends_on_context(found.recipe):
+        return [found.make_rope(context)], 0, length
+    scaling = found.recipe.scaling
+    if not isinstance(scaling, LongRope):
+        raise ValueError(
+            f"[export] {type(scaling).__name__} has other angles for every context: give one "
+            "(context, --context)"
+        )
+    original = scaling.original_context
+    if length <= original:
+        return [found.make_rope(original)], 0, length
+    return [found.make_rope(original), found.make_rope(length)], original, length
+
+
+def _graph(rotation: Rotation, head_dim: int, num_heads: tuple[int, int] | None) -> onnx.GraphProto:
+    layout = rotation.layout
+    if num_heads and (layout.rotary_offset or layout.pairing != layout.output_pairing):
+        raise ValueError(
+            "[export] q and k must be [batch, heads, tokens, head_dim], without num_heads, for a "
+            "rotary slice inside the head or another pairing of the result"
+        )
+    kind = TYPES[rotation.dtype]
+    inputs = [helper.make_tensor_value_info("position_ids", TensorProto.INT64, ["batch", "tokens"])]
+    outputs = []
+    rows, nodes = rotation.positions("position_ids")
+    for name, heads in zip("qk", num_heads or (0, 0)):
+        shape = (
+            ["batch", "tokens", heads * head_dim]
+            if num_heads
+            else ["batch", f"{name}_heads", "tokens", head_dim]
+        )
+        inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        outputs.append(helper.make_tensor_value_info(f"{name}_rotated", kind, shape))
+        nodes += rotation.nodes(name, f"{name}_rotated", rows, head_dim=head_dim, num_heads=heads)
+    return helper.make_graph(nodes, "rotary", [*inputs[1:], inputs[0]], outputs, rotation.tensors)
+
+
+def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    """Under a temporary name first, so that `path` is never half a file."""
+    target = os.path.realpath(path)
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".rotary-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(model.SerializeToString())
+            file.flush()
+            os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(file.fileno(), 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

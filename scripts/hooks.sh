@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Tests the hooks into other projects (docs/ecosystem.md) with those projects, as PyPI has them.
+#
+#   scripts/hooks.sh [NAME ...]     default: all, each a folder of tests/hooks
+#
+# Each has a virtual environment of its own, build/hooks/NAME, with the pinned packages of
+# tests/hooks/NAME/requirements.txt. The command and the package `rotary` are those of the build folder. Tests
+# fail, and are not skipped, where something is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+hooks=("$@")
+if [[ ${#hooks[@]} == 0 ]]; then
+  for file in tests/hooks/*/requirements.txt; do
+    hooks+=("$(basename "$(dirname "$file")")")
+  done
+fi
+
+# prepare NAME: the environment, unless its stamp has the hash of its requirements.
+prepare() {
+  local requirements=tests/hooks/$1/requirements.txt folder=build/hooks/$1 hash
+  if [[ ! -f $requirements ]]; then
+    echo "hooks.sh: there is no hook '$1': no $requirements" >&2
+    exit 2
+  fi
+  hash=$(sha256sum "$requirements" | cut -d ' ' -f 1)
+  if [[ -r $folder/requirements.sha256 && $(<"$folder/requirements.sha256") == "$hash" ]]; then
+    return
+  fi
+  echo "Creating $folder ..."
+  rm -rf "$folder"
+  # The package in the build folder is compiled for the Python of .venv.
+  .venv/bin/python -m venv "$folder"
+  if ! "$folder/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
+    -r "$requirements" >"$folder/pip.log" 2>&1; then
+    echo "pip could not install $requirements:" >&2
+    tail -n 15 "$folder/pip.log" >&2
+    exit 1
+  fi
+  echo "$hash" >"$folder/requirements.sha256"
+}
+
+failed=()
+for hook in "${hooks[@]}"; do
+  prepare "$hook"
+  echo "Testing $hook ..."
+  ROTARY_COMMAND=$PWD/build/bin/rotary PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 \
+    "build/hooks/$hook/bin/python" -m pytest -q -p no:cacheprovider "tests/hooks/$hook" || failed+=("$hook")
+done
+if [[ ${#failed[@]} -gt 0 ]]; then
+  echo "Failed: ${failed[*]}" >&2
+  exit 1
+fi
