@@ -20,6 +20,7 @@ void add_bounds(CLI::App& app);
 void add_decay(CLI::App& app);
 void add_map(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_explore(CLI::App& app);
 void add_precision(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_models(CLI::App& app);

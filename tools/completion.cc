@@ -19,7 +19,7 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map plan precision bench models completion"
+    words="inspect rotate diff bounds decay map plan precision explore bench models completion"
     words+=" --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
@@ -39,6 +39,7 @@ _rotary() {
       decay) words="--rope --dim --base --context --distances --json --help" ;;
       map) words="--rope --dim --base --context --kind --size --out --json --help" ;;
       plan) words="--context --engine --rope --json --help" ;;
+      explore) words="--out --no-open --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -60,6 +61,7 @@ _rotary() {
     'map:draw scores or phases of a rotation'
     'plan:show what to do for a context'
     'precision:show errors of angles in low precision'
+    'explore:show a model in the browser'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
     'completion:print a completion script')
@@ -86,6 +88,9 @@ _rotary() {
       _arguments $common '--json[print JSON]' '--engine:engine:(hf vllm sglang llama.cpp)' \
         '1:model:_files'
       ;;
+    explore)
+      _arguments '--out[the page]:file:_files' '--no-open[do not open it]' '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -104,7 +109,7 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bounds decay map plan precision bench models completion
+set -l verbs inspect rotate diff bounds decay map plan precision explore bench models completion
 set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
@@ -121,6 +126,8 @@ complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "Th
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"
 complete -c rotary -n "__fish_seen_subcommand_from map" -r -s o -l out -d "Write a picture"
+complete -c rotary -n "__fish_seen_subcommand_from explore" -r -s o -l out -d "The page"
+complete -c rotary -n "__fish_seen_subcommand_from explore" -l no-open -d "Do not open it"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -x -l dialect -d "Framework"
 complete -c rotary -n "__fish_seen_subcommand_from diff" -l all -d "All dialects"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"

@@ -13,6 +13,7 @@ constexpr const char* kFooter = R"(Examples:
   rotary diff base.json long.json       differences between two models
   rotary bounds config.json             which contexts the base serves
   rotary plan config.json --context 131072
+  rotary explore config.json            the same and more, as a page in the browser
   rotary rotate config.json q.npy out.npy --positions 0:4096
   rotary bench                          speed of the rotation on this machine
 
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
        .about = "rotary: the rotary position embedding (RoPE) of any model",
        .footer = kFooter,
        .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bounds, cli::add_decay,
-                 cli::add_map, cli::add_plan, cli::add_precision, cli::add_bench, cli::add_models,
-                 cli::add_completion}},
+                 cli::add_map, cli::add_plan, cli::add_precision, cli::add_explore, cli::add_bench,
+                 cli::add_models, cli::add_completion}},
       argc, argv);
 }

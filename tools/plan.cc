@@ -88,62 +88,7 @@ Answer compute_plan(const PlanOptions& options, std::int64_t context) {
   return answer;
 }
 
-// ---- JSON ---------------------------------------------------------------------------------------
-
-Json effects_json(const PlanOption& option) {
-  return {{"recipe", option.name},
-          {"short_prompts",
-           {{"pairs_changed", option.pairs_changed}, {"score_factor", option.score_factor}}},
-          {"pairs_unseen", option.pairs_unseen}};
-}
-
-Json answer_json(const Answer& answer) {
-  const Plan& plan = answer.plan;
-  static constexpr const char* kWords[] = {"trained", "extended", "beyond"};
-  Json json = {{"rope", answer.rope},
-               {"context", plan.context},
-               {"trained", plan.trained},
-               {"extended", plan.extended},
-               {"coverage", kWords[static_cast<int>(plan.coverage)]},
-               {"pairs", plan.pairs},
-               {"now", effects_json(plan.now)},
-               {"options", Json::array()}};
-  for (std::size_t i = 0; i < plan.options.size(); ++i) {
-    const PlanOption& option = plan.options[i];
-    Json entry = effects_json(option);
-    entry["rope_parameters"] = option.rope_parameters;
-    entry["max_position_embeddings"] =
-        option.max_position_embeddings > 0 ? Json(option.max_position_embeddings) : Json(nullptr);
-    entry["engines"] = Json::array();
-    for (const EngineLines& line : answer.lines[i]) {
-      entry["engines"].push_back(Json{{"dialect", line.dialect},
-                                      {"line", line.text},
-                                      {"checked", line.checked},
-                                      {"problem", line.problem}});
-    }
-    json["options"].push_back(entry);
-  }
-  return json;
-}
-
 // ---- Text ---------------------------------------------------------------------------------------
-
-std::string coverage_text(const Plan& plan) {
-  switch (plan.coverage) {
-    case Coverage::kTrained:
-      return fmt::format("{} tokens are within the trained context of {}: nothing to do.",
-                         plan.context, plan.trained);
-    case Coverage::kExtended:
-      return fmt::format(
-          "{} tokens are within the extended context of {}, for which the model has its scaling: "
-          "nothing to do, but `rotary diff MODEL --all` shows which engines read it otherwise.",
-          plan.context, plan.extended);
-    case Coverage::kBeyond:
-      break;
-  }
-  return fmt::format("{} tokens exceed the {} context of {}.", plan.context,
-                     plan.extended > plan.trained ? "extended" : "trained", plan.extended);
-}
 
 std::string short_text(const PlanOption& option, std::int64_t pairs) {
   if (option.pairs_changed == 0 && option.score_factor == 1.0) return "unchanged";
@@ -158,7 +103,7 @@ std::string answer_text(const Answer& answer, const PlanOptions& options) {
   std::string text = explain::paint(terminal, explain::Style::kTitle,
                                     printable(options.model) + ", rope " + answer.rope) +
                      "\n";
-  for (const std::string& line : explain::wrap(coverage_text(plan), terminal.columns)) {
+  for (const std::string& line : explain::wrap(explain::coverage_text(plan), terminal.columns)) {
     text += line + "\n";
   }
   if (plan.coverage != Coverage::kBeyond) return text;
@@ -208,7 +153,7 @@ void add_plan(CLI::App& app) {
                                    explain::join(engines, ", "), options->engine));
     }
     const Answer answer = compute_plan(*options, context);
-    console::print_out(options->json ? explain::to_text(answer_json(answer))
+    console::print_out(options->json ? explain::to_text(explain::plan_json(answer.plan, answer.lines, answer.rope))
                                      : answer_text(answer, *options));
   });
 }

@@ -63,6 +63,13 @@ std::vector<EngineLines> engine_lines(const PlanOption& option, const Plan& plan
                                       const std::string& config, const std::string& rope_name,
                                       const std::string& engine);
 
+/// Whether the model covers the context as it is, in a sentence.
+std::string coverage_text(const Plan& plan);
+
+/// What `rotary plan --json` prints. `lines`: for each option those of engine_lines().
+Json plan_json(const Plan& plan, const std::vector<std::vector<EngineLines>>& lines,
+               const std::string& rope_name);
+
 /// Engines that engine_lines() knows.
 const std::vector<std::string>& plan_engines();
 
