@@ -66,6 +66,11 @@ def json_in_script(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def ascii_script(script: str) -> str:
+    """Characters outside ASCII stand in strings and comments alone, where escapes do."""
+    return re.sub(r"[^\x00-\x7f]", lambda found: f"\\u{ord(found[0]):04x}", script)
+
+
 def pack(build: Path) -> str:
     folder = build / "explorer/wasm"
     wasm = gzip.compress((folder / "explorer.wasm").read_bytes(), 9, mtime=0)
@@ -83,13 +88,14 @@ def pack(build: Path) -> str:
     if "</script" in script.lower():
         sys.exit("pack.py: a script holds '</script'")
     page = (ROOT / "page/index.html").read_text(encoding="utf-8")
+    page = page.encode("ascii", "xmlcharrefreplace").decode()
     style = (ROOT / "page/style.css").read_text(encoding="utf-8").strip()
-    return page.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
+    return page.replace("/*STYLE*/", style).replace("/*SCRIPT*/", ascii_script(script))
 
 
 def main() -> None:
     build, out = map(Path, sys.argv[1:])
-    page = pack(build).encode()
+    page = pack(build).encode("ascii")
     if len(page) > MAX_BYTES:
         sys.exit(f"pack.py: the page has {len(page)} bytes; at most {MAX_BYTES} are allowed")
     out.parent.mkdir(parents=True, exist_ok=True)

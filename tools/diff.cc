@@ -123,7 +123,8 @@ Json result_json(const ModelComparison& result, const DiffOptions& options) {
                {"only_in_a", result.only_in_a},
                {"only_in_b", result.only_in_b},
                {"ropes", Json::array()}};
-  for (const Comparison& rope : result.ropes) json["ropes"].push_back(explain::comparison_json(rope));
+  for (const Comparison& rope : result.ropes)
+    json["ropes"].push_back(explain::comparison_json(rope));
   return json;
 }
 

@@ -86,7 +86,8 @@ void open_in_browser(const std::string& file) {
   const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
   pid_t child = 0;
   if (posix_spawnp(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ) != 0) {
-    console::print_error(fmt::format("rotary: {} was not found; open the page yourself\n", program));
+    console::print_error(
+        fmt::format("rotary: {} was not found; open the page yourself\n", program));
   }
 }
 

@@ -153,8 +153,9 @@ void add_plan(CLI::App& app) {
                                    explain::join(engines, ", "), options->engine));
     }
     const Answer answer = compute_plan(*options, context);
-    console::print_out(options->json ? explain::to_text(explain::plan_json(answer.plan, answer.lines, answer.rope))
-                                     : answer_text(answer, *options));
+    console::print_out(
+        options->json ? explain::to_text(explain::plan_json(answer.plan, answer.lines, answer.rope))
+                      : answer_text(answer, *options));
   });
 }
 

@@ -51,11 +51,20 @@ Frequencies text_frequencies(const OpenRope& shown, const std::string& verb) {
 
 // ---- Models and ropes ---------------------------------------------------------------------------
 
+/// The name of the rope that Model::rope() returns, else of the first one.
+std::string default_rope(const Model& model) {
+  try {
+    return model.rope().name;
+  } catch (const std::invalid_argument&) {
+    return model.ropes.front().name;
+  }
+}
+
 Json model_json(OpenRopes& ropes, const Json& request) {
   const Model& model = ropes.model(request.at("model").as_int64()).model;
   Json names = Json::array();
   for (const ModelRope& rope : model.ropes) names.push_back(rope.name);
-  return {{"model_type", model.model_type}, {"ropes", names}, {"default", model.rope().name}};
+  return {{"model_type", model.model_type}, {"ropes", names}, {"default", default_rope(model)}};
 }
 
 Json dialect_json(const DialectRope& dialect) {
@@ -172,8 +181,7 @@ Json precision_json(OpenRopes& ropes, const Json& request) {
 Json comparison_of(OpenRopes& ropes, const Json& request) {
   const OpenRope& a = rope_of(ropes, request, "a");
   const OpenRope& b = rope_of(ropes, request, "b");
-  return explain::comparison_json(
-      explain::compare(a.rope, b.rope, std::max(a.context, b.context)));
+  return explain::comparison_json(explain::compare(a.rope, b.rope, std::max(a.context, b.context)));
 }
 
 Json plan_of(OpenRopes& ropes, const Json& request) {

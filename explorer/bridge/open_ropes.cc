@@ -85,8 +85,8 @@ std::int64_t OpenRopes::make(const Json& request) {
   if (context != nullptr && !context->is_null()) made.context = context->as_int64();
   if (const std::string dialect = string_of(request, "dialect"); !dialect.empty()) {
     if (opened.text.empty()) {
-      throw std::invalid_argument(
-          fmt::format("[explorer] {} is a GGUF file; a dialect needs a config.json", opened.source));
+      throw std::invalid_argument(fmt::format(
+          "[explorer] {} is a GGUF file; a dialect needs a config.json", opened.source));
     }
     const DialectModel other = dialect_from_config(opened.text, dialect, opened.source);
     for (const DialectRope& rope : other.ropes) {

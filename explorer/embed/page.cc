@@ -39,7 +39,8 @@ std::string page_with_model(std::string_view text, std::string_view source) {
   std::string page;
   for (const std::string_view part : kPage) page += part;
   const std::size_t at = page.find(std::string(kBefore).append(kNone));
-  if (at == std::string::npos) throw std::logic_error("[explore] the page has no place for a model");
+  if (at == std::string::npos)
+    throw std::logic_error("[explore] the page has no place for a model");
   const std::string given = json_in_script({{"source", source}, {"text", text}});
   return page.replace(at + kBefore.size(), 4, given);
 }

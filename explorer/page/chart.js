@@ -64,15 +64,16 @@ export class Chart {
     }));
   }
 
-  /** A horizontal line with its name at the right end. */
-  level(value, name, color, { below = false } = {}) {
+  /** A horizontal line with its name at an end. */
+  level(value, name, color, { below = false, left = false } = {}) {
     if (value < this.y.min || value > this.y.max) return;
     const y = this.atY(value);
     this.plot.append(s("line", {
       x1: this.left, x2: this.right, y1: y, y2: y, stroke: color, "stroke-width": 1.3,
       "stroke-dasharray": "5 4",
     }));
-    this.over.append(tag(this.right - 6, y + (below ? 15 : -6), name, color, "end"));
+    this.over.append(tag(left ? this.left + 8 : this.right - 6, y + (below ? 15 : -6), name, color,
+      left ? "start" : "end"));
   }
 
   /** A vertical line with its name on top. */
@@ -97,7 +98,7 @@ export class Chart {
       text.append(s("text", { x, y: this.bottom + 17, "text-anchor": "middle" },
         (this.x.format ?? si)(value)));
     }
-    for (const value of ticks(this.y, Math.max(3, (this.bottom - this.top) / 40))) {
+    for (const value of ticks(this.y, Math.max(3, (this.bottom - this.top) / 34))) {
       const y = this.atY(value);
       grid.append(s("line", { x1: this.left, x2: this.right, y1: y, y2: y }));
       text.append(s("text", { x: this.left - 8, y: y + 4, "text-anchor": "end" },
@@ -128,8 +129,9 @@ function tag(x, y, name, color, anchor) {
 }
 
 /** About `count` round values between min and max. */
-export function ticks({ min, max, log }, count) {
+export function ticks({ min: from, max: to, log }, count) {
   const values = [];
+  const [min, max] = [Math.min(from, to), Math.max(from, to)];
   if (log) {
     const decades = Math.log10(max / min);
     const step = Math.max(1, Math.ceil(decades / count));

@@ -24,11 +24,16 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** A number of positions: in full up to millions. */
+export function count(value) {
+  return value < 1e7 ? String(value) : si(value);
+}
+
 /** Three digits and a prefix: 6.28, 48.3k, 2.56M. */
 export function si(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && size < 0.01) return value.toExponential(1).replace("e-", "e−");
+  if (size !== 0 && size < 0.01) return value.toExponential(1).replace("e-", "e\u2212");
   for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (size >= unit * 0.9995) return `${trimmed(value / unit)}${name}`;
   }

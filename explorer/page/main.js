@@ -5,7 +5,7 @@
 // the packed page (explorer/pack.py).
 
 import { App } from "./app.js";
-import { copyText, h, si, svgText } from "./dom.js";
+import { copyText, count, h, svgText } from "./dom.js";
 import { loadEngine } from "./engine.js";
 import { Tour } from "./tour.js";
 import { compare } from "./views/compare.js";
@@ -64,8 +64,8 @@ function syncControls(app, tabs) {
   $("rope").value = state.rope;
   const { trained, extended } = rope.rope.context;
   $("about").textContent = `${file.modelType || "unknown type"} · ${rope.rope.recipe.type} · ` +
-    `${app.pairs} pairs · ` + (trained ? `trained ${si(trained)}` : "no trained context") +
-    (extended && extended !== trained ? `, extended ${si(extended)}` : "");
+    `${app.pairs} pairs · ` + (trained ? `trained ${count(trained)}` : "no trained context") +
+    (extended && extended !== trained ? `, extended ${count(extended)}` : "");
   const { warnings } = rope.rope;
   $("warned").hidden = warnings.length === 0;
   $("warned").textContent = `${warnings.length} warning${warnings.length === 1 ? "" : "s"}`;

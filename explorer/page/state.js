@@ -8,7 +8,7 @@ export const INITIAL = {
   text: "", // of an own model
   rope: "",
   view: "wavelengths",
-  position: 1000,
+  position: 200,
   pair: 20,
   context: 0, // wanted; 0: twice the extended one
   others: ["recipe:plain", ""], // overlaid in Compare: "", "dialect:vllm@0.32", "recipe:yarn:4"

@@ -4,7 +4,7 @@
 // Decay of scores with the distance: Su's bound, and the sum of cosines with its first zero.
 
 import { Chart, legend } from "../chart.js";
-import { h, s, si } from "../dom.js";
+import { count, h, s } from "../dom.js";
 
 export const decay = {
   id: "decay",
@@ -15,13 +15,14 @@ export const decay = {
 
   draw(app, root) {
     const last = Math.max(64, app.context);
-    this.distances = spread(last);
+    const context = Math.min(last, 1 << 20);
+    this.bounds = app.engine.call("bounds", { rope: app.rope.number, context });
+    const { first_negative: zero, distance: lowest } = this.bounds.cosine_sum ?? {};
+    this.distances = spread(last, [zero, lowest]);
     const curves = app.engine.call("curves", { rope: app.rope.number, distances: this.distances });
     const first = curves.bound[0];
     this.bound = curves.bound.map((value) => value / first);
     this.score = curves.score;
-    const context = Math.min(last, 1 << 20);
-    this.bounds = app.engine.call("bounds", { rope: app.rope.number, context });
     const low = Math.min(-0.1, ...this.score);
     const chart = new Chart({
       width: root.clientWidth, height: app.chartHeight,
@@ -33,10 +34,9 @@ export const decay = {
     chart.level(0, "", "var(--soft)");
     chart.line(this.distances.slice(1), this.bound.slice(1), { color: "var(--c1)" });
     chart.line(this.distances.slice(1), this.score.slice(1), { color: "var(--c2)" });
-    const zero = this.bounds.cosine_sum?.first_negative;
     if (zero) chart.upright(zero, `first below zero: ${zero}`, "var(--c3)");
     const trained = app.rope.rope.context.trained;
-    if (trained) chart.upright(trained, `trained ${si(trained)}`, "var(--c5)", { row: 1 });
+    if (trained) chart.upright(trained, `trained ${count(trained)}`, "var(--c5)", { row: 1 });
     this.chart = chart;
     this.mark = s("g", { "data-live": true },
       s("line", { stroke: "var(--ink)", "stroke-opacity": 0.6, y1: chart.top, y2: chart.bottom }),
@@ -64,7 +64,7 @@ export const decay = {
           out.textContent = ` ${error.message}`;
         }
       }, 30);
-    } }, `Smallest base that serves ${si(context)} positions`);
+    } }, `Smallest base that serves ${count(context)} positions`);
     return h("p", { class: "action" }, button, out);
   },
 
@@ -104,14 +104,14 @@ function verdict(bounds) {
   if (!sum) return dims;
   const least = `Its smallest value is ${sum.smallest.toPrecision(6)}, at distance ${sum.distance}.`;
   return sum.first_negative
-    ? `The sum of cosines is negative from distance ${sum.first_negative} on for the first time. ` +
+    ? `At distance ${sum.first_negative} the sum of cosines is negative for the first time. ` +
       `${least} ${dims}`
     : `The sum of cosines is never negative here. ${least} ${dims}`;
 }
 
-/** 0, then about 700 whole distances, closer together where they are small. */
-function spread(last) {
-  const values = new Set([0]);
+/** 0, about 700 whole distances, closer together where they are small, and the given ones. */
+function spread(last, given) {
+  const values = new Set([0, ...given.filter((distance) => distance > 0)]);
   for (let k = 0; k <= 700; ++k) values.add(Math.round(last ** (k / 700)));
-  return [...values];
+  return [...values].sort((a, b) => a - b);
 }

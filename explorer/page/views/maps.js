@@ -4,7 +4,7 @@
 // Heat maps: position x pair, scores of query x key, and two axes of images and M-RoPE.
 
 import { Chart } from "../chart.js";
-import { h, s, si } from "../dom.js";
+import { count, h, s } from "../dom.js";
 
 const KINDS = {
   phases: "Position × pair",
@@ -43,7 +43,7 @@ export const maps = {
     if (kind === "phases") {
       parts.push(h("span", { class: "gap" }),
         choice("near", `first ${COLUMNS}`, app.state.span !== "all", { span: "near" }),
-        choice("all", `all ${si(app.context)}`, app.state.span === "all", { span: "all" }));
+        choice("all", `all ${count(app.context)}`, app.state.span === "all", { span: "all" }));
     }
     if (kind === "plane" && axes > 2) {
       const slider = h("input", { id: "plane", type: "range", min: -64, max: 64,

@@ -17,8 +17,9 @@ export const model = {
     const { assumed, warnings } = rope.rope;
     root.append(
       h("table", { class: "properties" }, h("tbody", {}, rope.properties.map(([name, value, text]) =>
-        h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "value" }, value),
-          h("td", { class: "meaning" }, text))))),
+        h("tr", {}, h("th", { scope: "row" }, name),
+          h("td", { class: "value", colspan: text ? null : 2 }, value),
+          text ? h("td", { class: "meaning" }, text) : null)))),
       ...rope.sentences.map((text) => h("p", {}, text)),
       remarks("Assumed", assumed, "Nothing: the file states every value."),
       remarks("Warnings", warnings, "None."),

@@ -19,11 +19,11 @@ export const pairing = {
     const head = reduced(rope);
     const width = Math.max(320, root.clientWidth);
     const same = rope.pairing === rope.output_pairing;
-    const svg = s("svg", { viewBox: `0 0 ${width} ${same ? 196 : 372}`, width,
-      height: same ? 196 : 372, class: "chart", role: "img", "aria-label": sentence(rope) });
-    svg.append(drawHead(app, head, rope.pairing, 110, width, same ? "in and out" : "in", rope));
+    const svg = s("svg", { viewBox: `0 0 ${width} ${same ? 150 : 290}`, width,
+      height: same ? 150 : 290, class: "chart", role: "img", "aria-label": sentence(rope) });
+    svg.append(drawHead(app, head, rope.pairing, 72, width, same ? "in and out" : "in", rope));
     if (!same) {
-      svg.append(drawHead(app, head, rope.output_pairing, 290, width, "out", rope));
+      svg.append(drawHead(app, head, rope.output_pairing, 212, width, "out", rope));
     }
     root.append(svg, h("p", {}, sentence(rope)),
       head.whole ? null : h("p", { class: "note" },

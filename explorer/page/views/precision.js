@@ -4,7 +4,7 @@
 // Errors of cos and sin in float32, bfloat16 and fast math, against the position.
 
 import { Chart, geometric, legend } from "../chart.js";
-import { s, si } from "../dom.js";
+import { count, s, si } from "../dom.js";
 
 const STYLES = {
   float32: ["var(--c1)", null],
@@ -12,6 +12,10 @@ const STYLES = {
   "bf16 angle": ["var(--c2)", null],
   "fast math": ["var(--c4)", "2 3"],
 };
+/** 10 with the exponent raised. */
+const power = (value) => `10${String(Math.round(Math.log10(value)))
+  .replace(/./g, (c) => (c === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c]))}`;
+
 const BFLOAT16_ROUNDING = 2 ** -9;
 
 export const precision = {
@@ -31,7 +35,7 @@ export const precision = {
     const chart = new Chart({
       width: root.clientWidth, height: app.chartHeight,
       x: { min: 1, max: last, log: true, label: "position" },
-      y: { min: 1e-9, max: 4, log: true, label: "largest error of cos or sin" },
+      y: { min: 1e-9, max: 100, log: true, label: "largest error of cos or sin", format: power },
       label: "Largest error of cos or sin by position: " + this.methods.map((m) =>
         `${m.method} ${si(m.value_error.at(-1))}`).join(", ") + ` at position ${last}`,
     });
@@ -39,9 +43,9 @@ export const precision = {
       const [color, dash] = STYLES[method];
       chart.line(this.positions, errors, { color, dash, width: 2.2 });
     }
-    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)");
+    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { left: true });
     const trained = app.rope.rope.context.trained;
-    if (trained) chart.upright(trained, `trained ${si(trained)}`, "var(--c3)");
+    if (trained) chart.upright(trained, `trained ${count(trained)}`, "var(--c3)");
     this.mark = s("line", { stroke: "var(--ink)", "stroke-opacity": 0.6, y1: chart.top,
       y2: chart.bottom, "data-live": true });
     chart.over.append(this.mark);

@@ -16,7 +16,7 @@ export const vector = {
   draw(app, root) {
     const { pairs } = app;
     const width = root.clientWidth;
-    const columns = Math.max(6, Math.min(16, Math.floor(width / 58)));
+    const columns = [32, 24, 16, 12, 8, 6].find((n) => width / n >= 46) ?? 6;
     const cell = width / columns;
     const rows = Math.ceil(pairs / columns);
     const r = Math.min(24, cell * 0.36);

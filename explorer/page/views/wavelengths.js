@@ -4,14 +4,14 @@
 // Wavelengths of the pairs against the trained and the wanted context.
 
 import { Chart, legend } from "../chart.js";
-import { s, si } from "../dom.js";
+import { count, s, si } from "../dom.js";
 
 export const wavelengths = {
   id: "wavelengths",
   title: "Wavelengths",
   caption:
     "Positions per full turn of each pair. Hatched pairs are slower than the trained context: they " +
-    "never complete a turn in training, and in longer contexts meet angles nobody has trained.",
+    "never complete a turn in training, and longer contexts bring angles that training never saw.",
 
   draw(app, root) {
     const { rope } = app;
@@ -52,9 +52,9 @@ export const wavelengths = {
       }
       return bar;
     });
-    if (trained > 0) chart.level(trained, `trained ${si(trained)}`, "var(--c2)", { below: true });
+    if (trained > 0) chart.level(trained, `trained ${count(trained)}`, "var(--c2)", { below: true });
     if (app.context !== trained) {
-      chart.level(app.context, `wanted ${si(app.context)}`, "var(--c3)");
+      chart.level(app.context, `wanted ${count(app.context)}`, "var(--c3)");
     }
     this.cursor = s("path", { fill: "var(--ink)", "data-live": true });
     chart.over.append(this.cursor);
