@@ -2,7 +2,8 @@
 # (scripts/bootstrap.sh), on Debian 12 and Ubuntu 24.04.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench lint format hooks asan tsan fuzz cross wheel install install-roformer uninstall deb clean
+.PHONY: help run build test check bench explorer lint format hooks asan tsan fuzz cross wheel install install-roformer \
+  uninstall deb clean
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -46,6 +47,10 @@ bench: ## Measure rotation against a copy of the same bytes; results go to bench
 	@scripts/bootstrap.sh bench
 	@scripts/build.sh default $(LEAN_COMMAND) rotary_cli
 	@scripts/bench.sh
+
+explorer: ## Build the explorer page, docs/explorer/index.html (emscripten)
+	@scripts/bootstrap.sh explorer
+	@scripts/explorer.sh
 
 lint: ## Check format, scripts and sources (clang-format, shellcheck, clang-tidy)
 	@scripts/bootstrap.sh lint

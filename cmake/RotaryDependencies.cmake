@@ -1,6 +1,11 @@
 # All dependencies of rotary. An installed one is used if it is new enough;
 # otherwise, only with ROTARY_FETCH_DEPENDENCIES=ON, the tag given here is downloaded.
 
+if(EMSCRIPTEN)
+  include(RotaryWasm)
+  return()
+endif()
+
 # rotary_dependency(<package> <oldest version> <Debian package> <repository> <tag>)
 macro(rotary_dependency package version debian repository tag)
   find_package(${package} ${version} CONFIG QUIET)

@@ -14,11 +14,12 @@ function(rotary_target_defaults target)
   # No contraction: only std::fma fuses, so that results are bitwise equal on every machine.
   target_compile_options(${target} PRIVATE -ffp-contract=off)
 
-  if(arg_QUICK_TO_BUILD)
+  # WebAssembly is downloaded: it has the optimisation for size of its build type throughout.
+  if(arg_QUICK_TO_BUILD AND NOT EMSCRIPTEN)
     target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
   endif()
 
-  if(arg_UNOPTIMISED)
+  if(arg_UNOPTIMISED AND NOT EMSCRIPTEN)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks for the dependencies of a make target, and installs missing ones with apt.
 #
-#   scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|check
+#   scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|explorer|check
 #
 # Checks for programs and headers, not for packages, so that those installed by other means are
 # found. Fast, and offline, if nothing is missing.
@@ -9,9 +9,9 @@ set -euo pipefail
 
 level=${1:-}
 case $level in
-  run | build | bench | wheel | test | lint | cross | check) ;;
+  run | build | bench | wheel | test | lint | cross | explorer | check) ;;
   *)
-    echo "usage: scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|check" >&2
+    echo "usage: scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|explorer|check" >&2
     exit 2
     ;;
 esac
@@ -105,6 +105,11 @@ if [[ $level == cross || $level == check ]]; then  # see scripts/cross.sh
     x86_64) need g++-aarch64-linux-gnu have aarch64-linux-gnu-g++ ;;
     aarch64) need g++-x86-64-linux-gnu have x86_64-linux-gnu-g++ ;;
   esac
+fi
+if [[ $level == explorer || $level == check ]]; then
+  need emscripten have emcc
+  need nodejs have node
+  need chromium have chromium
 fi
 if [[ $level == lint || $level == check ]]; then
   need clang-tidy have clang-tidy

@@ -3,7 +3,7 @@
 #
 #   scripts/check.sh [--rest]     --rest: without `make test`, which has just been run
 #
-# After `make test`: lint, the packages as others build and install them, the CUDA engine compiled, hooks,
+# After `make test`: lint, the explorer, the packages as others build and install them, the CUDA engine compiled, hooks,
 # the tests under the address, undefined behaviour and thread sanitizers, a short run of the fuzz targets,
 # and the other architecture in an emulator. A failed build ends the run; a failed test does not, so
 # that one run reports all failures.
@@ -26,6 +26,10 @@ echo "ready"
 
 stage "Lint"
 count_check scripts/lint.sh --quick
+
+stage "Explorer: the page from its sources, and the one in the repository in Node and Chromium"
+count_check scripts/explorer.sh build/explorer/index.html
+ctest_preset explorer
 
 stage "Packages: installed, as a subproject, as a wheel"
 ctest_preset package
@@ -61,4 +65,4 @@ ctest_preset threads
 stage "The other architecture, in an emulator"
 count_check scripts/cross.sh
 
-summary "lint, packages, CUDA engine, hooks, sanitizers, fuzz targets, the other architecture"
+summary "lint, explorer, packages, CUDA engine, hooks, sanitizers, fuzz targets, the other architecture"

@@ -35,7 +35,7 @@ if(faults EQUAL -1)  # under sanitizers
   string(APPEND elsewhere "|/tests/faults/|/checkpoint_faults_test[.]cc$")
 endif()
 set(forgotten "")
-foreach(folder IN ITEMS src pytorch transformer roformer tools tests bench examples)
+foreach(folder IN ITEMS src explorer/bridge explorer/embed pytorch transformer roformer tools tests bench examples)
   file(GLOB_RECURSE sources "${SOURCE}/${folder}/*.cc" "${SOURCE}/${folder}/*.c"
        "${SOURCE}/${folder}/*.cu")
   list(FILTER sources EXCLUDE REGEX "${elsewhere}")

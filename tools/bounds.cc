@@ -16,6 +16,7 @@
 #include "explain/rope_json.h"
 #include "explain/terminal.h"
 #include "explain/text_layout.h"
+#include "explain/text_rope.h"
 #include "rotary/analysis.h"
 #include "tools/commands.h"
 #include "tools/rope_argument.h"
@@ -58,7 +59,7 @@ struct Bounds {
 Bounds compute_bounds(const BoundsOptions& options) {
   Bounds bounds{.rope = read_rope(options.rope)};
   if (std::holds_alternative<Mrope>(bounds.rope.recipe.axes)) {
-    bounds.rope = text_rope(bounds.rope, "bounds");
+    bounds.rope = explain::text_rope(bounds.rope, "bounds");
   }
   bounds.context = context_or_trained(options.rope, bounds.rope);
   if (bounds.context > 1 << 24) {

@@ -22,6 +22,7 @@ void add_map(CLI::App& app);
 void add_export(CLI::App& app);
 void add_permute(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_explore(CLI::App& app);
 void add_precision(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_models(CLI::App& app);

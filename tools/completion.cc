@@ -19,8 +19,8 @@ constexpr const char* kBash = R"(# rotary: add to ~/.bashrc   source <(rotary co
 _rotary() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=
   if ((COMP_CWORD == 1)); then
-    words="inspect rotate diff bounds decay map plan permute export precision bench models"
-    words+=" completion --help --version"
+    words="inspect rotate diff bounds decay map plan permute export precision explore bench"
+    words+=" models completion --help --version"
   elif [[ $previous == --precision ]]; then
     words="exact reference"
   elif [[ $previous == --to || $previous == --from ]]; then
@@ -45,6 +45,7 @@ _rotary() {
       plan) words="--context --engine --rope --json --help" ;;
       permute) words="--to --from --out --help" ;;
       export) words="--out --rope --length --context --dtype --opset --help" ;;
+      explore) words="--out --no-open --help" ;;
       rotate) words="--positions --rope --precision --inverse --context --tensor --help" ;;
       bench) words="--shape --dtype --threads --target --out --quick --json --help" ;;
     esac
@@ -68,6 +69,7 @@ _rotary() {
     'permute:rewrite weights for the other pairing'
     'export:write the rotation of a model for another runtime'
     'precision:show errors of angles in low precision'
+    'explore:show a model in the browser'
     'bench:measure the rotation against a copy of the same bytes'
     'models:list the known model types'
     'completion:print a completion script')
@@ -104,6 +106,9 @@ _rotary() {
         '--from[pairing of the weights]:pairing:(interleaved half)' \
         '--out[new folder]:out:_files' '1:model:_files'
       ;;
+    explore)
+      _arguments '--out[the page]:file:_files' '--no-open[do not open it]' '1:model:_files'
+      ;;
     rotate)
       _arguments $common '--positions[range or file]:positions:_files' '--inverse[undo]' \
         '--precision:precision:(exact reference)' '--tensor[tensor of IN]:name:' \
@@ -122,8 +127,8 @@ compdef _rotary rotary
 )";
 
 constexpr const char* kFish = R"(# rotary: save as ~/.config/fish/completions/rotary.fish
-set -l verbs inspect rotate diff bounds decay map plan permute export precision bench models
-set -a verbs completion
+set -l verbs inspect rotate diff bounds decay map plan permute export precision explore bench
+set -a verbs models completion
 set -l analyses bounds decay map plan precision
 complete -c rotary -n "not __fish_seen_subcommand_from $verbs" -f -a "$verbs"
 complete -c rotary -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
@@ -146,6 +151,8 @@ complete -c rotary -n "__fish_seen_subcommand_from decay" -x -l distances -d "Th
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l kind -a "scores phases plane"
 complete -c rotary -n "__fish_seen_subcommand_from map" -x -l size -d "Positions"
 complete -c rotary -n "__fish_seen_subcommand_from map" -r -s o -l out -d "Write a picture"
+complete -c rotary -n "__fish_seen_subcommand_from explore" -r -s o -l out -d "The page"
+complete -c rotary -n "__fish_seen_subcommand_from explore" -l no-open -d "Do not open it"
 complete -c rotary -n "__fish_seen_subcommand_from inspect diff" -x -l dialect -d "Framework"
 complete -c rotary -n "__fish_seen_subcommand_from diff" -l all -d "All dialects"
 complete -c rotary -n "__fish_seen_subcommand_from rotate" -r -l positions -d "Range or file"

@@ -14,6 +14,7 @@
 #include "explain/rope_json.h"
 #include "explain/terminal.h"
 #include "explain/text_layout.h"
+#include "explain/text_rope.h"
 #include "rotary/analysis.h"
 #include "tools/commands.h"
 #include "tools/rope_argument.h"
@@ -123,7 +124,7 @@ void show_decay(const DecayOptions& options) {
     throw UsageError(
         fmt::format("--distances must be 1 to {}, got {}", 1 << 20, options.distances));
   }
-  const ModelRope rope = text_rope(read_rope(options.rope), "decay");
+  const ModelRope rope = explain::text_rope(read_rope(options.rope), "decay");
   const Curves curves = compute_curves(rope, options);
   console::print_out(options.json ? explain::to_text(decay_json(curves, rope))
                                   : decay_text(curves, rope, options));

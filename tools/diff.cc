@@ -116,35 +116,6 @@ bool is_same(const ModelComparison& result) {
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-Json comparison_json(const Comparison& rope) {
-  Json json = {{"name", rope.name},
-               {"same", rope.verdict == Verdict::kSame},
-               {"rounding_only", rope.verdict == Verdict::kRounding},
-               {"parameters", Json::array()},
-               {"frequency_ratio", nullptr},
-               {"constant_pairs", {{"a", rope.constant_in_a}, {"b", rope.constant_in_b}}},
-               {"phase_divergence", nullptr},
-               {"scale_ratio", rope.scale_ratio},
-               {"softmax_scale_ratio", rope.softmax_scale_ratio}};
-  for (const ParameterDifference& entry : rope.parameters) {
-    json["parameters"].push_back(
-        Json{{"parameter", entry.parameter}, {"a", entry.a}, {"b", entry.b}});
-  }
-  if (rope.ratio) {
-    json["frequency_ratio"] = {{"largest", rope.ratio->largest},
-                               {"pair", rope.ratio->pair},
-                               {"axis", rope.ratio->axis},
-                               {"a", rope.ratio->a},
-                               {"b", rope.ratio->b}};
-  }
-  if (rope.divergence) {
-    json["phase_divergence"] = {{"position", rope.divergence->position},
-                                {"pair", rope.divergence->pair},
-                                {"axis", rope.divergence->axis}};
-  }
-  return json;
-}
-
 Json result_json(const ModelComparison& result, const DiffOptions& options) {
   Json json = {{"a", options.a},
                {"b", options.b},
@@ -152,7 +123,8 @@ Json result_json(const ModelComparison& result, const DiffOptions& options) {
                {"only_in_a", result.only_in_a},
                {"only_in_b", result.only_in_b},
                {"ropes", Json::array()}};
-  for (const Comparison& rope : result.ropes) json["ropes"].push_back(comparison_json(rope));
+  for (const Comparison& rope : result.ropes)
+    json["ropes"].push_back(explain::comparison_json(rope));
   return json;
 }
 

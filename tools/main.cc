@@ -14,6 +14,7 @@ constexpr const char* kFooter = R"(Examples:
   rotary bounds config.json             which contexts the base serves
   rotary plan config.json --context 131072
   rotary permute Llama-3.1-8B/ --to interleaved -o Llama-3.1-8B-interleaved/
+  rotary explore config.json            the same and more, as a page in the browser
   rotary rotate config.json q.npy out.npy --positions 0:4096
   rotary bench                          speed of the rotation on this machine
 
@@ -29,6 +30,6 @@ int main(int argc, char** argv) {
        .footer = kFooter,
        .verbs = {cli::add_inspect, cli::add_rotate, cli::add_diff, cli::add_bounds, cli::add_decay,
                  cli::add_map, cli::add_plan, cli::add_permute, cli::add_export, cli::add_precision,
-                 cli::add_bench, cli::add_models, cli::add_completion}},
+                 cli::add_explore, cli::add_bench, cli::add_models, cli::add_completion}},
       argc, argv);
 }

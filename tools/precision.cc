@@ -16,6 +16,7 @@
 #include "explain/rope_json.h"
 #include "explain/terminal.h"
 #include "explain/text_layout.h"
+#include "explain/text_rope.h"
 #include "explain/text_table.h"
 #include "rotary/analysis.h"
 #include "tools/commands.h"
@@ -106,7 +107,7 @@ Json precision_json(const ModelRope& rope, const Frequencies& f,
 }
 
 void show_precision(const PrecisionOptions& options) {
-  const ModelRope rope = text_rope(read_rope(options.rope), "precision");
+  const ModelRope rope = explain::text_rope(read_rope(options.rope), "precision");
   std::int64_t context = context_or_trained(options.rope, rope);
   if (options.rope.context.empty()) context = std::max(context, rope.context.extended);
   if (context > std::int64_t{1} << 40) {

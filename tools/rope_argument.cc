@@ -48,18 +48,6 @@ ModelRope read_rope(const RopeArgument& argument) {
   return rope;
 }
 
-ModelRope text_rope(ModelRope rope, const std::string& verb) {
-  if (std::holds_alternative<Mrope>(rope.recipe.axes)) {
-    rope.recipe.axes = OneAxis{};
-    rope.axes = {"t"};
-  }
-  if (!std::holds_alternative<OneAxis>(rope.recipe.axes)) {
-    throw std::invalid_argument(fmt::format("[{}] rope '{}' has {} axes; one is needed", verb,
-                                            rope.name, axes_of(rope.recipe.axes)));
-  }
-  return rope;
-}
-
 std::int64_t context_or_trained(const RopeArgument& argument, const ModelRope& rope) {
   const std::int64_t given = parse_context(argument.context);
   if (given > 0) return given;

@@ -27,10 +27,6 @@ void add_rope_argument(CLI::App& verb, RopeArgument& argument);
 /// The rope. Throws UsageError unless there is a model, or a width and a base.
 ModelRope read_rope(const RopeArgument& argument);
 
-/// The rope of a text token, which has the same position on every axis of M-RoPE: one axis. Throws
-/// std::invalid_argument for axial and mixed ropes; `verb` names who cannot use them.
-ModelRope text_rope(ModelRope rope, const std::string& verb);
-
 /// The context of the argument, else the trained one, else 4096.
 std::int64_t context_or_trained(const RopeArgument& argument, const ModelRope& rope);
 

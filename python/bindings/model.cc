@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "bindings/parts.h"
 #include "explain/describe.h"
 #include "explain/rope_json.h"
+#include "explorer/embed/page.h"
 
 namespace rotary::python {
 namespace {
@@ -71,6 +73,7 @@ void add_model(nb::module_& m) {
       nb::sig("def model_from_gguf(data: bytes, source: str) -> typing.Any"));
   m.def("rope_index", &rope_index, nb::arg("names"), nb::arg("name"));
   m.def("known_model_types", &known_model_types);
+  m.def("explorer_page", &explorer::page_with_model, nb::arg("text"), nb::arg("source"));
   m.def("describe_rope", &describe_rope, nb::arg("rope"), nb::arg("context"), nb::arg("columns"),
         nb::sig("def describe_rope(rope: object, context: int, columns: int) -> "
                 "dict[str, typing.Any]"));

@@ -26,6 +26,7 @@ from .analysis import (
 )
 from .dialects import Dialect, DialectDiff, Plan, diff, known_dialects, plan
 from .errors import CudaError, IoError
+from .exploration import Exploration, explore
 from .inspection import Inspection, inspect
 from .layout import Cache, HeadLayout, Pairing, Precision
 from .model import ContextLength, Model, ModelRope, known_model_types
@@ -61,15 +62,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Dialect",
-    "DialectDiff", "Divisors", "DynamicNtk", "Frequencies", "HeadLayout", "Inspection", "IoError",
-    "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk",
-    "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan", "Positions", "Precision", "Proportional",
-    "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough",
-    "__version__", "angle_errors", "at", "cpu_target", "cpu_targets", "critical_dim",
-    "cuda_device_count", "decay", "depends_on_context", "diff", "has_cuda", "inspect",
-    "known_dialects", "known_model_types", "make_frequencies", "negative_distance", "packed",
-    "packed_at", "plan", "plot", "position_plane", "positions", "ranges", "relative_scores",
-    "smallest_base", "turns", "wavelengths",
+    "DialectDiff", "Divisors", "DynamicNtk", "Exploration", "Frequencies", "HeadLayout",
+    "Inspection", "IoError", "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model",
+    "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan", "Positions",
+    "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos", "Yarn",
+    "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "at", "cpu_target",
+    "cpu_targets", "critical_dim", "cuda_device_count", "decay", "depends_on_context", "diff",
+    "explore", "has_cuda", "inspect", "known_dialects", "known_model_types", "make_frequencies",
+    "negative_distance", "packed", "packed_at", "plan", "plot", "position_plane", "positions",
+    "ranges", "relative_scores", "smallest_base", "turns", "wavelengths",
 ]  # fmt: skip
 
 

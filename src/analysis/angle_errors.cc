@@ -10,6 +10,7 @@
 #include "analysis/checks.h"
 #include "rotary/analysis.h"
 #include "support/half.h"
+#include "support/portable_cos_sin.h"
 
 namespace rotary {
 namespace {
@@ -60,11 +61,12 @@ std::vector<AngleError> angle_errors(const Frequencies& frequencies, AngleMethod
         worst.angle = gap;
         worst.pair = pair;
       }
-      const double cos_exact = std::cos(high) - low * std::sin(high);
-      const double sin_exact = std::sin(high) + low * std::cos(high);
-      worst.value =
-          std::max({worst.value, std::fabs(table_value(method, std::cos(angle)) - cos_exact),
-                    std::fabs(table_value(method, std::sin(angle)) - sin_exact)});
+      const auto [c, s] = internal::portable_cos_sin(high);
+      const double cos_exact = c - low * s;
+      const double sin_exact = s + low * c;
+      const auto [c_angle, s_angle] = internal::portable_cos_sin(angle);
+      worst.value = std::max({worst.value, std::fabs(table_value(method, c_angle) - cos_exact),
+                              std::fabs(table_value(method, s_angle) - sin_exact)});
     }
     errors.push_back(worst);
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "support/portable_cos_sin.h"
+
 namespace rotary::internal {
 
 CosineSums::CosineSums(std::vector<double> frequencies, double relative_error)
@@ -21,7 +23,7 @@ CosineSums::CosineSums(std::vector<double> frequencies, double relative_error)
 double CosineSums::at(std::int64_t distance) const {
   const auto m = static_cast<double>(distance);
   double sum = 0.0;
-  for (const double f : frequencies_) sum += std::cos(m * f);
+  for (const double f : frequencies_) sum += portable_cos_sin(m * f).cos;
   return sum;
 }
 
@@ -33,16 +35,16 @@ CosineSums::Block CosineSums::block(std::int64_t first) {
   if (cos_.empty()) {
     for (const double f : frequencies_) {
       for (std::size_t j = 0; j < kBlock; ++j) {
-        cos_.push_back(std::cos(static_cast<double>(j) * f));
-        sin_.push_back(std::sin(static_cast<double>(j) * f));
+        const auto [c, s] = portable_cos_sin(static_cast<double>(j) * f);
+        cos_.push_back(c);
+        sin_.push_back(s);
       }
     }
   }
   Block sums{};
   for (std::size_t i = 0; i < frequencies_.size(); ++i) {
     const double angle = static_cast<double>(first) * frequencies_[i];
-    const double c = std::cos(angle);
-    const double s = std::sin(angle);
+    const auto [c, s] = portable_cos_sin(angle);
     const double* cos_row = &cos_[i * kBlock];
     const double* sin_row = &sin_[i * kBlock];
     for (std::size_t j = 0; j < kBlock; ++j) sums[j] += c * cos_row[j] - s * sin_row[j];

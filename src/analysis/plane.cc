@@ -9,6 +9,7 @@
 
 #include "analysis/checks.h"
 #include "rotary/analysis.h"
+#include "support/portable_cos_sin.h"
 
 namespace rotary {
 namespace {
@@ -87,8 +88,9 @@ std::vector<double> position_plane(const Frequencies& frequencies,
   data.reserve(n * size);
   for (const double position : positions) {
     for (const double f : frequencies.values) {
-      data.push_back(std::cos(f * position));
-      data.push_back(std::sin(f * position));
+      const auto [c, s] = internal::portable_cos_sin(f * position);
+      data.push_back(c);
+      data.push_back(s);
     }
   }
   for (std::size_t i = 0; i < size; ++i) {

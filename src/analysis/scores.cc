@@ -11,6 +11,7 @@
 
 #include "analysis/checks.h"
 #include "rotary/analysis.h"
+#include "support/portable_cos_sin.h"
 
 namespace rotary {
 namespace {
@@ -84,7 +85,8 @@ std::vector<double> relative_scores(const Frequencies& frequencies, std::span<co
     const double* offset = offsets.data() + k * static_cast<std::size_t>(frequencies.axes);
     for (std::int64_t pair = 0; pair < frequencies.pairs; ++pair) {
       const std::complex<double> z = exponent(frequencies, pair, offset);
-      scores[k] += w[static_cast<std::size_t>(pair)] * std::exp(z.real()) * std::cos(z.imag());
+      scores[k] += w[static_cast<std::size_t>(pair)] * std::exp(z.real()) *
+                   internal::portable_cos_sin(z.imag()).cos;
     }
   }
   return scores;
@@ -97,8 +99,10 @@ std::vector<double> decay(const Frequencies& frequencies, std::span<const double
     const double* offset = offsets.data() + k * static_cast<std::size_t>(frequencies.axes);
     std::complex<double> sum = 0.0;
     for (std::int64_t pair = 0; pair < frequencies.pairs; ++pair) {
-      sum += std::exp(exponent(frequencies, pair, offset));
-      bounds[k] += std::abs(sum);
+      const std::complex<double> z = exponent(frequencies, pair, offset);
+      const auto [c, s] = internal::portable_cos_sin(z.imag());
+      sum += std::exp(z.real()) * std::complex<double>(c, s);
+      bounds[k] += std::sqrt(std::norm(sum));  // as on every machine, which hypot is not
     }
     bounds[k] /= static_cast<double>(frequencies.pairs);
   }
@@ -124,8 +128,9 @@ ReceptiveFieldScores receptive_field_scores(const Recipe& recipe, std::span<cons
     double a = 0.0;
     double b = 0.0;
     for (std::int64_t pair = 0; pair < own.pairs; ++pair) {
-      a += w[static_cast<std::size_t>(pair)] * std::cos(own(pair) * x);
-      b += w[static_cast<std::size_t>(pair)] * std::sin(own(pair) * x);
+      const auto [c, s] = internal::portable_cos_sin(own(pair) * x);
+      a += w[static_cast<std::size_t>(pair)] * c;
+      b += w[static_cast<std::size_t>(pair)] * s;
     }
     result.a.push_back(a);
     result.b.push_back(b);

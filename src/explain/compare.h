@@ -60,4 +60,7 @@ struct Comparison {
 /// `context`: the context length that frequencies are made for; 0 is the trained length.
 Comparison compare(const ModelRope& a, const ModelRope& b, std::int64_t context);
 
+/// An element of "ropes" of `rotary diff --json`.
+Json comparison_json(const Comparison& rope);
+
 }  // namespace rotary::explain

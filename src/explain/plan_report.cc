@@ -21,6 +21,15 @@ Json effects_json(const PlanOption& option) {
           {"pairs_unseen", option.pairs_unseen}};
 }
 
+std::string short_text(const PlanOption& option, std::int64_t pairs) {
+  if (option.pairs_changed == 0 && option.score_factor == 1.0) return "unchanged";
+  std::string text = fmt::format("{} of {} pairs", option.pairs_changed, pairs);
+  if (option.score_factor != 1.0) text += fmt::format(", scores x{:.3g}", option.score_factor);
+  return text;
+}
+
+}  // namespace
+
 std::string coverage_text(const Plan& plan) {
   switch (plan.coverage) {
     case Coverage::kTrained:
@@ -37,15 +46,6 @@ std::string coverage_text(const Plan& plan) {
   return fmt::format("{} tokens exceed the {} context of {}.", plan.context,
                      plan.extended > plan.trained ? "extended" : "trained", plan.extended);
 }
-
-std::string short_text(const PlanOption& option, std::int64_t pairs) {
-  if (option.pairs_changed == 0 && option.score_factor == 1.0) return "unchanged";
-  std::string text = fmt::format("{} of {} pairs", option.pairs_changed, pairs);
-  if (option.score_factor != 1.0) text += fmt::format(", scores x{:.3g}", option.score_factor);
-  return text;
-}
-
-}  // namespace
 
 PlanReport report_plan(const std::string& config, const std::string& source, std::string_view rope,
                        std::int64_t context, const std::string& engine) {

@@ -28,6 +28,9 @@ struct PlanReport {
 PlanReport report_plan(const std::string& config, const std::string& source, std::string_view rope,
                        std::int64_t context, const std::string& engine);
 
+/// Whether the model covers the plan's context, in a sentence.
+std::string coverage_text(const Plan& plan);
+
 Json plan_json(const PlanReport& report);
 
 /// The report for people; `title` names the model.

@@ -61,7 +61,7 @@ bool elements_are_distinct(const ConstTensorView& view) noexcept {
   for (std::size_t i = 0; i < static_cast<std::size_t>(view.rank); ++i) {
     if (view.shape[i] > 1) dims[i] = {std::abs(view.strides[i]), view.shape[i]};
   }
-  std::ranges::sort(dims);
+  std::sort(dims.begin(), dims.end());
   std::int64_t reach = 0;
   for (const auto& [stride, size] : dims) {
     if (size <= 1) continue;

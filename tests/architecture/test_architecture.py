@@ -77,7 +77,15 @@ def included(name: str, parts: Parts) -> str | None:
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
-    for top in ("src", "tools", "pytorch", "transformer", "roformer"):
+    for top in (
+        "src",
+        "explorer/bridge",
+        "explorer/embed",
+        "tools",
+        "pytorch",
+        "transformer",
+        "roformer",
+    ):
         for path in sorted((root / top).rglob("*")):
             if path.suffix in {".h", ".cc", ".cu", ".cuh"}:
                 yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")

@@ -98,6 +98,7 @@ def test_bad_ranges_are_misuse(text):
         ["map"],
         ["plan"],
         ["precision"],
+        ["explore"],
         ["models"],
         ["completion"],
     ],

@@ -1,0 +1,283 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The state of the page, the rope that it shows, and the view in front.
+
+import { MAX_FILE_BYTES } from "./engine.js";
+import { h } from "./dom.js";
+import { Dial } from "./dial.js";
+import { INITIAL, fromFragment, toFragment } from "./state.js";
+import { recipeOf } from "./views/compare.js";
+
+const PALETTES = {
+  light: { low: [33, 102, 172], middle: [250, 250, 248], high: [178, 24, 43] },
+  dark: { low: [90, 160, 255], middle: [26, 30, 36], high: [255, 112, 96] },
+};
+const MAX_CONTEXT = 2 ** 24;
+
+export class App {
+  /** `models`: bundled ones, {id: text}; `given`: {source, text} that the page was written with. */
+  constructor({ engine, views, models, given, elements }) {
+    Object.assign(this, { engine, views, models, given, elements });
+    this.dialects = engine.call("dialects");
+    this.state = { ...INITIAL };
+    this.dial = new Dial(this);
+    elements.dial.replaceWith(this.dial.element);
+    this.moves = []; // milliseconds of the last moves
+  }
+
+  // ---- What is shown ----------------------------------------------------------------------------
+
+  get view() { return this.views.find((view) => view.id === this.state.view) ?? this.views[1]; }
+  get pairs() { return this.rope.wavelengths.length; }
+  /** Wanted over trained context, for recipes. */
+  get factor() {
+    const trained = this.rope.rope.context.trained ?? this.context;
+    return Math.max(1, Number((this.context / trained).toPrecision(6)));
+  }
+  get chartHeight() { return window.innerWidth < 700 ? 290 : 380; }
+  get isDark() {
+    const { theme } = document.documentElement.dataset;
+    return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+  get palette() { return PALETTES[this.isDark ? "dark" : "light"]; }
+
+  /** cos and sin, [n x pairs], of whole positions, the same on every axis. */
+  cosSin(rope, positions) {
+    const axes = rope.rope.axes.length;
+    const expanded = axes === 1 ? positions : positions.flatMap((p) => Array(axes).fill(p));
+    return this.engine.cosSin(rope.number, expanded, axes, rope.wavelengths.length);
+  }
+
+  /** All pairs at the position. */
+  now() {
+    const key = `${this.rope.number}:${this.state.position}`;
+    if (this.nowKey !== key) {
+      this.nowValue = this.cosSin(this.rope, [this.state.position]);
+      this.nowKey = key;
+    }
+    return this.nowValue;
+  }
+
+  /** The chosen pair at the position. */
+  at() {
+    const { cos, sin } = this.now();
+    return { cos: cos[this.state.pair], sin: sin[this.state.pair] };
+  }
+
+  // ---- Changes ----------------------------------------------------------------------------------
+
+  /** Changes the state, and draws what depends on it. Returns false if the model cannot be read. */
+  set(changes, { redraw = false } = {}) {
+    const start = performance.now();
+    const before = this.state;
+    this.state = { ...before, ...changes };
+    const names = ["model", "text", "rope", "context"];
+    const reopen = !this.rope || names.some((name) => this.state[name] !== before[name]);
+    try {
+      if (reopen) this.open(this.state.model !== before.model || this.state.text !== before.text);
+      this.clamp();
+      this.elements.alert.hidden = true;
+    } catch (error) {
+      this.state = before;
+      this.fail(error.message);
+      return false;
+    }
+    if (reopen || redraw || this.state.view !== before.view) this.draw();
+    else this.move();
+    this.moves.push(performance.now() - start);
+    if (this.moves.length > 1000) this.moves.shift();
+    this.remember();
+    return true;
+  }
+
+  /** Reads the model and makes its rope. Nothing is changed if that fails. */
+  open(otherModel) {
+    const { state } = this;
+    let { file } = this;
+    if (otherModel || !file) {
+      if (state.model === "own") {
+        file = this.read(new TextEncoder().encode(state.text), this.source ?? "config.json");
+        file.text = state.text;
+      } else {
+        const text = this.models[state.model];
+        if (text === undefined) throw new Error(`there is no bundled model '${state.model}'`);
+        file = this.read(new TextEncoder().encode(text), `${state.model}.json`);
+        file.text = text;
+      }
+    }
+    if (!file.ropes.includes(state.rope)) state.rope = file.default;
+    const request = { model: file.number, rope: state.rope };
+    let rope = this.engine.call("rope", request);
+    const { trained, extended } = rope.rope.context;
+    const context = state.context || 2 * Math.max(extended ?? 0, trained ?? 0) || 4096;
+    const wanted = Math.min(MAX_CONTEXT, Math.max(16, Math.round(context)));
+    if (rope.depends_on_context) {
+      rope = this.engine.call("rope", { ...request, context: wanted });
+    }
+    this.file = file;
+    this.rope = rope;
+    this.context = wanted;
+    this.request = request;
+  }
+
+  read(bytes, source) {
+    const number = this.engine.open(bytes, source);
+    const { model_type: modelType, ropes, default: first } = this.engine.call("model",
+      { model: number });
+    return { number, source, modelType, ropes, default: first, text: "" };
+  }
+
+  /** The rope of a slot of Compare. */
+  openOther(text) {
+    const context = this.rope.depends_on_context ? this.context : 0;
+    const [kind, name] = text.split(":");
+    const other = kind === "dialect" ? { dialect: name } : { recipe: recipeOf(text, this) };
+    let rope = this.engine.call("rope", { ...this.request, ...other, context });
+    if (rope.depends_on_context && context === 0) {
+      rope = this.engine.call("rope", { ...this.request, ...other, context: this.context });
+    }
+    return rope;
+  }
+
+  /** Opens a file that was dropped or chosen. Of a GGUF file the beginning is enough. */
+  async openFile(file) {
+    const bytes = new Uint8Array(await file.slice(0, MAX_FILE_BYTES).arrayBuffer());
+    return this.openBytes(bytes, file.name);
+  }
+
+  openBytes(bytes, source) {
+    const isGguf = bytes.length >= 4 && String.fromCharCode(...bytes.slice(0, 4)) === "GGUF";
+    const { source: before } = this;
+    try {
+      this.source = source;
+      let text = new TextDecoder().decode(bytes);
+      if (isGguf) {
+        // As `rotary inspect --json` prints it, which fits into a link.
+        const { number, ropes, modelType } = this.read(bytes, source);
+        text = JSON.stringify({ model_type: modelType, ropes: ropes.map((rope) =>
+          this.engine.call("rope", { model: number, rope }).rope) });
+      } else {
+        this.read(bytes, source); // its error, for bytes that are no text
+      }
+      const shown = this.set({ model: "own", text, rope: "", context: 0 });
+      if (!shown) this.source = before;
+      return shown;
+    } catch (error) {
+      this.source = before;
+      this.fail(error.message);
+      return false;
+    }
+  }
+
+  /** The text of the model was edited. */
+  edit(text) {
+    clearTimeout(this.editing);
+    this.editing = setTimeout(() => {
+      const area = document.getElementById("config");
+      const at = area?.selectionStart;
+      if (!this.set({ model: "own", text, rope: "" })) return;
+      const next = document.getElementById("config");
+      next?.focus();
+      next?.setSelectionRange(at, at);
+    }, 250);
+  }
+
+  clamp() {
+    const { state } = this;
+    state.pair = Math.min(this.pairs - 1, Math.max(0, Math.round(state.pair)));
+    state.position = Math.min(this.context - 1, Math.max(0, Math.round(state.position)));
+    if (!this.views.some((view) => view.id === state.view)) state.view = this.views[1].id;
+  }
+
+  fail(message) {
+    const { alert } = this.elements;
+    alert.textContent = message;
+    alert.hidden = false;
+  }
+
+  // ---- Drawing ----------------------------------------------------------------------------------
+
+  draw() {
+    const { view } = this;
+    const { panel } = this.elements;
+    panel.replaceChildren();
+    panel.setAttribute("aria-labelledby", `tab-${view.id}`);
+    this.elements.title.textContent = view.title;
+    this.elements.caption.textContent = view.caption;
+    try {
+      view.draw(this, panel);
+      this.drawn = true;
+    } catch (error) {
+      this.drawn = false;
+      panel.append(h("p", { class: "error" }, error.message));
+    }
+    this.elements.svgButtons.hidden = panel.querySelector("svg.chart") === null;
+    this.elements.sync(this);
+    this.moveRest();
+  }
+
+  move() {
+    if (this.drawn) this.view.move?.(this);
+    if (this.drawn && !this.view.move && this.view.id === "pairing") return this.draw();
+    this.moveRest();
+    return undefined;
+  }
+
+  moveRest() {
+    this.dial.move();
+    this.elements.moved(this);
+    const rows = this.drawn ? this.view.readout?.(this) ?? [] : [];
+    this.elements.readout.replaceChildren(...rows.flatMap(([name, value]) =>
+      [h("div", {}, h("dt", {}, name), h("dd", {}, value))]));
+  }
+
+  /** Calls `change` for presses and drags on a chart. */
+  pick(chart, change) {
+    let down = false;
+    chart.svg.classList.add("live");
+    chart.svg.addEventListener("pointerdown", (event) => {
+      down = true;
+      chart.svg.setPointerCapture(event.pointerId);
+      change(event);
+    });
+    chart.svg.addEventListener("pointermove", (event) => down && change(event));
+    for (const name of ["pointerup", "pointercancel"]) {
+      chart.svg.addEventListener(name, () => (down = false));
+    }
+  }
+
+  // ---- The address ------------------------------------------------------------------------------
+
+  remember() {
+    if (this.remembering) return;
+    this.remembering = setTimeout(() => {
+      this.remembering = 0;
+      this.fragment = toFragment(this.state);
+      try {
+        history.replaceState(null, "", this.fragment);
+      } catch {
+        // A page inside a notebook has no address of its own.
+      }
+    }, 150);
+  }
+
+  /** The state of the address, else the given model, else the first one. */
+  start() {
+    const given = this.given && location.hash.length < 2;
+    const state = fromFragment(location.hash);
+    if (given) {
+      this.source = this.given.source;
+      Object.assign(state, { model: "own", text: this.given.text });
+    }
+    if (!this.set(state)) {
+      const message = this.elements.alert.textContent;
+      this.set({ ...INITIAL });
+      this.fail(message);
+    }
+  }
+
+  follow() {
+    if (location.hash !== this.fragment) this.set(fromFragment(location.hash), { redraw: true });
+  }
+}
