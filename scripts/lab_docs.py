@@ -14,6 +14,9 @@ report.md, and perhaps which of the tables below that heading (from 1 on) and th
     <!-- lab: extend, Retrieval | table 2 | variants none x2, yarn x2 -->
     ...
     <!-- end of lab -->
+
+Plots that the page shows are copied from the reports, too: lab/length-perplexity.svg is
+perplexity.svg of the lab length.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from __future__ import annotations
 import argparse
 import pathlib
 import re
+import shutil
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "lab.md"
 BLOCK = re.compile(
     r"^<!-- lab: (?P<what>.+?) -->\n(?P<table>.*?)^<!-- end of lab -->$", re.MULTILINE | re.DOTALL
 )
+# A plot of a report, beside the page: lab/length-perplexity.svg
+PLOT = re.compile(r"\(lab/([a-z]+)-(\w+)\.svg\)")
 
 
 class BlockError(Exception):
@@ -101,6 +107,10 @@ def main() -> int:
             print(f"docs/lab.md: the table of '{what}' is not that of the report", file=sys.stderr)
         return 1 if differing else 0
     PAGE.write_text(new, encoding="utf-8")
+    for lab, chart in PLOT.findall(new):
+        to = PAGE.parent / "lab" / f"{lab}-{chart}.svg"
+        to.parent.mkdir(exist_ok=True)
+        shutil.copyfile(arguments.reports / lab / f"{chart}.svg", to)
     return 0
 
 

@@ -46,14 +46,14 @@ Json base_rotations(bool quick) {
 }
 
 Json base_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 120 : 1200, quick ? 3e-3 : 1e-3);
+  Json settings = training_defaults(quick ? 100 : 1200, quick ? 3e-3 : 1e-3);
   settings["train_length"] = quick ? 64 : 512;
   settings["rows"] = quick ? 16 : 32;
   settings["lengths"] =
       quick ? std::vector{32, 64, 128, 256} : std::vector{128, 256, 512, 1024, 2048, 4096};
   settings["distances"] = quick ? std::vector{8, 16, 32, 60, 120, 250}
                                 : std::vector{16, 64, 128, 256, 500, 1000, 2000, 4000};
-  settings["retrieval_rows"] = quick ? 32 : 192;
+  settings["retrieval_rows"] = quick ? 24 : 192;
   settings["needle_share"] = 0.5;
   settings["needle_pairs"] = quick ? 4 : 16;
   settings["model"] = model_for_few_steps(quick);

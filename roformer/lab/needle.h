@@ -29,10 +29,11 @@ inline constexpr std::int64_t kDistractors = 3;
 /// Added to the vocabulary of the text.
 inline constexpr std::int64_t kNeedleTokens = kNumKeys + kNumValues;
 
-/// Random rows of text for a causal LM, a share of them with `pairs` key-value pairs: every other
-/// one of these rows has each pair twice, the others are filled with pairs, with 0 to kMaxGap tokens
-/// of text between two of them.
+/// Tokens of text between two pairs of a row that is filled with pairs, at most.
 inline constexpr std::int64_t kMaxGap = 6;
+
+/// Random rows of text for a causal LM, a share of them with `pairs` key-value pairs: in turns, a
+/// row with each pair twice, and one that is filled with pairs.
 struct NeedleOptions {
   std::int64_t rows = 64;
   std::int64_t length = 512;

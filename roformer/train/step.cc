@@ -35,6 +35,8 @@ std::pair<std::int64_t, std::int64_t> shard_of(const ParameterStore& store, cons
 }
 
 constexpr const char* kEncodingLayer = "encoding";
+/// Relative vectors are modules of the layers' attention.
+constexpr const char* kRelativePart = ".relative.";
 
 std::int64_t num_ranks(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
@@ -119,7 +121,8 @@ TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ran
   if (options.encoding_rate != 1.0) {
     std::vector<bool> of_encoding;
     for (const auto& segment : store_->segments()) {
-      of_encoding.push_back(layer_of(segment.name) == kEncodingLayer);
+      of_encoding.push_back(layer_of(segment.name) == kEncodingLayer ||
+                            segment.name.find(kRelativePart) != std::string::npos);
     }
     optimizer_.scale_rate(
         ranges_of(*store_, of_encoding, true, optimizer_.begin(), optimizer_.end()),
