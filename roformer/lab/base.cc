@@ -46,7 +46,7 @@ Json base_rotations(bool quick) {
 }
 
 Json base_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 100 : 1200, quick ? 3e-3 : 1e-3);
+  Json settings = training_defaults(quick ? 100 : 1200, quick ? 3e-3 : 6e-4);
   settings["train_length"] = quick ? 64 : 512;
   settings["rows"] = quick ? 16 : 32;
   settings["lengths"] =
@@ -56,7 +56,7 @@ Json base_defaults(bool quick) {
   settings["retrieval_rows"] = quick ? 24 : 192;
   settings["needle_share"] = 0.5;
   settings["needle_pairs"] = quick ? 4 : 16;
-  settings["model"] = model_for_few_steps(quick);
+  settings["model"] = text_model(quick);
   settings["corpus"] = default_corpus(quick);
   if (!quick) settings["corpus"]["held_out_texts"] = 12;
   settings["rotations"] = base_rotations(quick);

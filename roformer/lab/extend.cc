@@ -23,7 +23,7 @@ using internal::Json;
 namespace fs = std::filesystem;
 
 Json extend_defaults(bool quick) {
-  Json settings = training_defaults(quick ? 400 : 2400, quick ? 3e-3 : 1e-3);
+  Json settings = training_defaults(quick ? 400 : 2400, quick ? 3e-3 : 6e-4);
   settings["train_length"] = quick ? 64 : 512;
   settings["rows"] = quick ? 16 : 32;
   settings["lengths"] = quick ? std::vector{64, 128, 256, 512} : std::vector{512, 1024, 2048, 4096};
@@ -34,7 +34,7 @@ Json extend_defaults(bool quick) {
   settings["needle_pairs"] = quick ? 4 : 16;
   settings["tune_share"] = 0.05;
   settings["tune_learning_rate"] = quick ? 1e-3 : 1e-4;
-  settings["model"] = model_for_few_steps(quick);
+  settings["model"] = text_model(quick);
   settings["model"]["position_encoding"] = "rope";
   settings["corpus"] = default_corpus(quick);
   if (!quick) settings["corpus"]["held_out_texts"] = 12;

@@ -25,18 +25,12 @@ void report_image(const Results& results, Report& report) {
                             .marks = {{32.0, "trained"}}});
   report.table(table_over(results, "accuracy", "size", percent));
 
-  report.heading("Cost");
-  const std::vector<MetricColumn> columns = {
-      {.metric = "parameters",
-       .head = "parameters, M",
-       .digits = 3,
-       .factor = 1e-6,
-       .same_for_seeds = true},
-      {.metric = "train_tokens_per_second",
-       .head = "training, k patches/s",
-       .digits = 1,
-       .factor = 1e-3},
-      {.metric = "train_peak_bytes", .head = "training, GB", .digits = 2, .factor = 1e-9}};
+  report.heading("Size of the models");
+  const std::vector<MetricColumn> columns = {{.metric = "parameters",
+                                              .head = "parameters, M",
+                                              .digits = 3,
+                                              .factor = 1e-6,
+                                              .same_for_seeds = true}};
   report.table(table_of(results, columns));
 
   report.heading("Published");

@@ -149,12 +149,8 @@ void report_learned(const Results& results, Report& report) {
   report.heading("Training");
   report.table(table_of(
       results,
-      std::array<MetricColumn, 2>{
-          {{.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
-           {.metric = "tokens_per_second",
-            .head = "1,000 tokens/s",
-            .digits = 1,
-            .factor = 1e-3}}}));
+      std::array<MetricColumn, 1>{
+          {{.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true}}}));
   report.chart("loss", {.title = "Training loss",
                         .x_label = "step",
                         .y_label = "nats per token",

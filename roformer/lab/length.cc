@@ -48,7 +48,7 @@ Json length_defaults(bool quick) {
   settings["rows"] = quick ? 16 : 32;
   settings["lengths"] = quick ? std::vector{16, 32, 64, 128, 256, 512}
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
-  settings["model"] = model_for_few_steps(quick);
+  settings["model"] = text_model(quick);
   settings["mask_rate"] = 0.15;
   settings["encoder_steps"] = quick ? 100 : 800;
   settings["cost_steps"] = quick ? 5 : 30;

@@ -114,13 +114,14 @@ Results cost_rows(const Results& results) {
   return cost;
 }
 
-/// A limit that keeps the flat curves apart: eight times the best value.
+/// A limit that keeps the flat curves apart: three times the best value. Larger ones are drawn at
+/// it.
 double limit_of(const std::vector<Series>& series) {
   double best = INFINITY;
   for (const Series& one : series) {
     for (const Point& point : one.points) best = std::min(best, point.y);
   }
-  return std::isfinite(best) ? 8.0 * best : 0.0;
+  return std::isfinite(best) ? 3.0 * best : 0.0;
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ void report_length(const Results& results, Report& report) {
        {std::pair("perplexity", "Perplexity, disjoint rows"),
         std::pair("sliding_perplexity", "Perplexity, sliding rows")}) {
     report.heading(title);
-    Chart chart = length_chart(results, metric, title, "perplexity", {});
+    Chart chart = length_chart(results, metric, title, "perplexity (cut at the upper edge)", {});
     chart.y_scale = Scale::kLog;
     chart.y_limit = limit_of(chart.series);
     report.chart(metric, std::move(chart));

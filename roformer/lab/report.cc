@@ -6,12 +6,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "roformer/lab/lab.h"
 #include "roformer/tasks/correlation.h"
 
 namespace rotary::roformer::lab {
 namespace {
+
+using internal::Json;
 
 /// Without what would end a cell.
 std::string cell_text(std::string text) {
@@ -58,6 +61,41 @@ void report_failures(const Results& results, Report& report) {
   report.table(failed);
 }
 
+/// How many seeds have rows: of the variant itself, or of those that are made from it, such as
+/// "index/rope" and "yarn x4".
+std::size_t seeds_with_rows(const Results& results, const std::string& name) {
+  std::set<std::int64_t> seeds;
+  for (const Row& row : results.rows) {
+    if (row.variant == name || row.variant.starts_with(name + "/") ||
+        row.variant.starts_with(name + " x")) {
+      seeds.insert(row.seed);
+    }
+  }
+  return seeds.size();
+}
+
+/// Units that the lists of the settings name, and that have no rows yet.
+void report_missing(const Results& results, Report& report) {
+  Table missing{.head = {"variant", "seeds with results", "seeds of the settings"}, .rows = {}};
+  for (const auto& [key, list] : results.settings.members()) {
+    if (!list.is_array()) continue;
+    for (const Json& entry : list.elements()) {
+      const Json* name = entry.is_object() ? entry.find("name") : nullptr;
+      if (name == nullptr || !name->is_string()) continue;
+      const Json* seeds = entry.find("seeds");
+      const auto wanted =
+          static_cast<std::size_t>(seeds != nullptr && seeds->is_int64() ? seeds->as_int64() : 1);
+      const std::size_t found = seeds_with_rows(results, name->as_string());
+      if (found >= wanted) continue;
+      missing.rows.push_back({name->as_string(), std::to_string(found), std::to_string(wanted)});
+    }
+  }
+  if (missing.rows.empty()) return;
+  report.heading("Not run yet");
+  report.text("The command that made these results runs them, too.");
+  report.table(missing);
+}
+
 void report_source(const Results& results, Report& report) {
   report.heading("Settings");
   report.text(fmt::format("Machine: {}. Commit: {}. Every number is in results.json.",
@@ -98,6 +136,7 @@ std::filesystem::path write_report(const std::filesystem::path& folder) {
   Report report;
   info.report(results, report);
   report_failures(results, report);
+  report_missing(results, report);
   report_source(results, report);
   if (can_draw()) {
     for (const auto& [name, chart] : report.charts()) write_chart(chart, folder / name);

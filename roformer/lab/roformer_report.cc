@@ -60,14 +60,13 @@ void report_masked(const Results& results, Report& report) {
   const double last = values_of(results, "masked_loss", "step").empty()
                           ? 0.0
                           : values_of(results, "masked_loss", "step").back();
-  const std::array<MetricColumn, 4> columns = {
+  const std::array<MetricColumn, 3> columns = {
       {{.metric = "masked_loss",
         .head = fmt::format("loss at step {:.0f}", last),
         .digits = 3,
         .at = {{"step", last}}},
        {.metric = "masked_accuracy", .head = "held-out accuracy, %", .digits = 2, .factor = 100.0},
-       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
-       {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
+       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true}}};
   report.table(rows_with_first(results, columns));
   report.chart("masked_loss",
                curves_over("Masked LM, over figure 3 (left) of the paper",
@@ -84,14 +83,13 @@ void report_linear(const Results& results, Report& report) {
   report.heading("Linear attention: a character LM with Performer and other feature maps");
   const std::vector<double> steps = values_of(results, "character_loss", "step");
   const double last = steps.empty() ? 0.0 : steps.back();
-  const std::array<MetricColumn, 4> columns = {
+  const std::array<MetricColumn, 3> columns = {
       {{.metric = "character_loss",
         .head = fmt::format("loss at step {:.0f}", last),
         .digits = 3,
         .at = {{"step", last}}},
        {.metric = "held_out_loss", .head = "held-out loss", .digits = 3},
-       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true},
-       {.metric = "tokens_per_second", .head = "1,000 tokens/s", .digits = 1, .factor = 1e-3}}};
+       {.metric = "parameters", .head = "parameters", .digits = 0, .same_for_seeds = true}}};
   report.table(rows_with_first(results, columns));
   report.chart("character_loss", curves_over("Character LM, over figure 3 (right) of the paper",
                                              series_over(results, "character_loss", "step"),

@@ -203,9 +203,9 @@ internal::Json default_model(bool quick) {
           {"intermediate_size", quick ? 256 : 2048}};
 }
 
-internal::Json model_for_few_steps(bool quick) {
+internal::Json text_model(bool quick) {
   internal::Json model = default_model(quick);
-  model["initializer_range"] = 1.0 / std::sqrt(model.at("hidden_size").as_double());
+  model["initializer_range"] = quick ? 1.0 / std::sqrt(model.at("hidden_size").as_double()) : 0.02;
   return model;
 }
 

@@ -60,9 +60,10 @@ TrainPlan plan_of(const Settings& settings, at::Device device);
 /// The default of the setting `model`: 6 layers of 512 (19 M parameters without the vocabulary), or
 /// 2 of 64.
 internal::Json default_model(bool quick);
-/// The same, with weights that begin with a standard deviation of 1 / sqrt(width), as Xavier's do:
-/// with BERT's 0.02, heads that look a token up form far later.
-internal::Json model_for_few_steps(bool quick);
+/// The same with the standard deviation of the first weights: BERT's 0.02, or for the narrow one
+/// 1 / sqrt(width), with which heads that look a token up form far sooner. From such weights layers
+/// of 512 learn worse, or nothing, at these learning rates (docs/lab.md).
+internal::Json text_model(bool quick);
 /// An entry of a list of encodings: {"name": .., "position_encoding": .., "seeds": ..}, and an
 /// `encoding_rate` for numbers that are added to scores (T5, KERPLE, a bias by distance) and for
 /// relative vectors.

@@ -62,6 +62,17 @@ TEST_F(LabRunner, UnitsThatMeasureSpeedAreTheFirst) {
   EXPECT_EQ(toy_results().rows.back().variant, "c");
 }
 
+TEST_F(LabRunner, ReportNamesUnitsWithoutRows) {
+  Results results{.lab = "image", .machine = "m", .commit = "c"};
+  results.settings = {{"encodings", Json::Array{{{"name", "none"}, {"seeds", 2}},
+                                                {{"name", "learned"}, {"seeds", 1}}}}};
+  results.rows = {{.variant = "none", .at = {{"size", 32}}, .metric = "accuracy", .value = 0.5}};
+  std::filesystem::create_directories(path("partial"));
+  write_results(path("partial") / "results.json", results);
+  const std::string text = read_file(write_report(path("partial")));
+  EXPECT_THAT(text, HasSubstr("| none | 1 | 2 |\n| learned | 0 | 1 |"));
+}
+
 // ---- Results ------------------------------------------------------------------------------------
 
 TEST_F(LabRunner, ResultsRoundTrip) {
