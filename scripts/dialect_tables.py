@@ -64,6 +64,7 @@ CONFIGS: dict[str, tuple[int, float, int, dict[str, Any]]] = {
     "attention_factor": (128, 5e5, 262144, yarn(64.0, 4096, attention_factor=1.0, **BETAS)),
     "mscale alone": (64, 1e4, 163840, yarn(40.0, 4096, mscale=0.707, **BETAS)),
     "beta_fast 64": (128, 1e6, 131072, yarn(4.0, 32768, beta_fast=64.0, beta_slow=1.0)),
+    "yarn on m-rope": (128, 1e6, 131072, yarn(4.0, 32768, mrope_section=[16, 24, 24])),
     "linear": (64, 1e4, 4096, {"rope_type": "linear", "factor": 4.0}),
     "dynamic": (128, 1e6, 32768, {"rope_type": "dynamic", "factor": 2.0}),
     "llama3": (
@@ -377,6 +378,8 @@ def main() -> None:
         for name, (dim, theta, longest, rope) in CONFIGS.items():
             if dialect.startswith("onnx") and name == "llama3":
                 continue  # the builder of Llama has a rule of its own
+            if "mrope_section" in rope and not dialect.startswith(("vllm", "sglang")):
+                continue  # only these make it from the dictionary
             entry: dict[str, Any] = {
                 "dialect": dialect,
                 "name": name,
