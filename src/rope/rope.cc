@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "engine/cache.h"
+#include "engine/norm_kernel.h"
 #include "rope/cos_sin_call.h"
 #include "rope/dispatch.h"
 #include "rope/gradient_call.h"
+#include "rope/norm_call.h"
 #include "rope/validate.h"
 #include "rope/write_order.h"
 #include "support/message.h"
@@ -100,6 +102,23 @@ void Rope::rotate(const Operands& tensors, const Positions& positions, Stream st
 void Rope::rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
                   Stream stream) const {
   rotate(Operand(in, out), positions, stream);
+}
+
+void Rope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
+                       const Positions& positions) const {
+  const internal::NormCall call(tensors, norm, layout().head_dim);
+  if (call.operands().empty()) return;
+  internal::check_positions("norm_rotate", positions, call.operands(), frequencies().axes);
+  if (internal::is_empty(call.operands())) return;
+  const internal::RotateParams rotation =
+      state_->params(call.operands(), positions, internal::Direction::kForward);
+  if (norm.kind == NormKind::kNone) return internal::rotate_on_cpu(rotation, options().threads);
+  internal::norm_rotate_on_cpu({.rotation = rotation,
+                                .factors = call.factors(),
+                                .eps = static_cast<float>(norm.eps),
+                                .rounding = norm.rounding,
+                                .sum_lanes = norm.sum_lanes},
+                               options().threads);
 }
 
 void Rope::unrotate(const Operands& tensors, const Positions& positions, Stream stream) const {
