@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators norm_rotate and norm_rotate_: a norm of every head, then its rotation. The library's
-// engine runs them in one pass on the CPU; elsewhere they are PyTorch's norm and rotate.
+// The operators norm_rotate and norm_rotate_: a norm of every head, then its rotation. On the CPU
+// the library's engine runs them in one pass; elsewhere they are PyTorch's norm and rotate.
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "cpu/elements-inl.h"
@@ -29,47 +31,72 @@
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
+/// Four accumulators of one part of the lanes. Members, not arrays: GCC keeps these in registers.
+template <class V>
+struct SquareSums {
+  V s0, s1, s2, s3;
+
+  /// `rows` times four vectors of squares, `distance` apart, from x on.
+  template <class D>
+  HWY_INLINE void add_rows(D d, const float* x, std::int64_t distance, std::int64_t rows) {
+    for (; rows > 0; --rows, x += 4 * distance) {
+      const V v0 = hn::LoadU(d, x);
+      const V v1 = hn::LoadU(d, x + distance);
+      const V v2 = hn::LoadU(d, x + 2 * distance);
+      const V v3 = hn::LoadU(d, x + 3 * distance);
+      s0 = hn::Add(s0, hn::Mul(v0, v0));
+      s1 = hn::Add(s1, hn::Mul(v1, v1));
+      s2 = hn::Add(s2, hn::Mul(v2, v2));
+      s3 = hn::Add(s3, hn::Mul(v3, v3));
+    }
+  }
+  HWY_INLINE void add(const SquareSums& other) {
+    s0 = hn::Add(s0, other.s0);
+    s1 = hn::Add(s1, other.s1);
+    s2 = hn::Add(s2, other.s2);
+    s3 = hn::Add(s3, other.s3);
+  }
+};
+
 /// Sum of the squares of x, [n], in the order of PyTorch's sum over vectors of kLanes floats
 /// (ATen/native/cpu/SumKernel.cpp, vectorized_inner_sum): four accumulators in turn, which are put
-/// aside after every 16 rounds; then those four, the elements that fill no vector, and the lanes.
-/// `n` is less than 1024 * kLanes, where a third level would begin.
+/// aside after every 16 rows; then those four, the elements that fill no vector, and the lanes. `n`
+/// is less than 1024 * kLanes, where a third level would begin.
 template <std::size_t kLanes>
 float sum_of_squares(const float* x, std::int64_t n) {
   const hn::CappedTag<float, kLanes> d;
   using V = hn::Vec<decltype(d)>;
   constexpr std::size_t kVector = kMaxLanes<decltype(d)>;
-  constexpr std::size_t kParts = kLanes / kVector;  // vectors of an accumulator
-  constexpr auto kRow = static_cast<std::int64_t>(4 * kLanes);
-  constexpr std::int64_t kRoundsTogether = 16;
-  V sums[4 * kParts];
-  V aside[4 * kParts];
-  for (std::size_t k = 0; k < 4 * kParts; ++k) sums[k] = aside[k] = hn::Zero(d);
-  const auto square = [d, x](std::int64_t i, std::size_t k) HWY_ATTR {
-    const V v = hn::LoadU(d, x + i + static_cast<std::int64_t>(k * kVector));
-    return hn::Mul(v, v);
-  };
-  std::int64_t i = 0;
-  std::int64_t rounds = 0;
-  for (; i + kRow <= n; i += kRow) {
-    for (std::size_t k = 0; k < 4 * kParts; ++k) sums[k] = hn::Add(sums[k], square(i, k));
-    if (++rounds < kRoundsTogether) continue;
-    rounds = 0;
-    for (std::size_t k = 0; k < 4 * kParts; ++k) {
-      aside[k] = hn::Add(aside[k], sums[k]);
-      sums[k] = hn::Zero(d);
-    }
-  }
-  for (std::size_t k = 0; k < 4 * kParts; ++k) sums[k] = hn::Add(sums[k], aside[k]);
-  for (; i + static_cast<std::int64_t>(kLanes) <= n; i += static_cast<std::int64_t>(kLanes)) {
-    for (std::size_t k = 0; k < kParts; ++k) sums[k] = hn::Add(sums[k], square(i, k));
-  }
-  for (std::size_t k = kParts; k < 4 * kParts; ++k) {
-    sums[k % kParts] = hn::Add(sums[k % kParts], sums[k]);
-  }
+  constexpr auto kDistance = static_cast<std::int64_t>(kLanes);
+  constexpr std::int64_t kRowsTogether = 16;
+  const std::int64_t rows = n / (4 * kDistance);
+  const std::int64_t whole = n / kDistance * kDistance;
+  const V zero = hn::Zero(d);
   alignas(64) float lanes[kLanes];
-  for (std::size_t k = 0; k < kParts; ++k) hn::StoreU(sums[k], d, lanes + k * kVector);
+  for (std::size_t part = 0; part < kLanes; part += kVector) {
+    const float* const from = x + part;
+    SquareSums<V> sums{zero, zero, zero, zero};
+    std::int64_t row = 0;
+    if (rows >= kRowsTogether) {
+      SquareSums<V> aside = sums;
+      for (; row + kRowsTogether <= rows; row += kRowsTogether) {
+        SquareSums<V> some{zero, zero, zero, zero};
+        some.add_rows(d, from + row * 4 * kDistance, kDistance, kRowsTogether);
+        aside.add(some);
+      }
+      sums.add_rows(d, from + row * 4 * kDistance, kDistance, rows - row);
+      sums.add(aside);
+    } else {
+      sums.add_rows(d, from, kDistance, rows);
+    }
+    for (std::int64_t i = rows * 4 * kDistance; i < whole; i += kDistance) {
+      const V v = hn::LoadU(d, from + i);
+      sums.s0 = hn::Add(sums.s0, hn::Mul(v, v));
+    }
+    hn::StoreU(hn::Add(hn::Add(hn::Add(sums.s0, sums.s1), sums.s2), sums.s3), d, lanes + part);
+  }
   float sum = 0.0f;
-  for (; i < n; ++i) sum += x[i] * x[i];
+  for (std::int64_t i = whole; i < n; ++i) sum += x[i] * x[i];
   for (std::size_t k = 0; k < kLanes; ++k) sum += lanes[k];
   return sum;
 }
@@ -81,61 +108,126 @@ inline float sum_of_squares(const float* x, std::int64_t n, int lanes) {
                       : sum_of_squares<16>(x, n);
 }
 
+/// The element type that fills a whole register with 16-bit elements, where there is one.
+template <class E>
+struct WholeRegister {
+  using Type = E;
+};
+#if ROTARY_CPU_IS_NEON
+template <>
+struct WholeRegister<BFloat16> {
+  using Type = BFloat16LowerUpper;
+};
+template <>
+struct WholeRegister<Float16> {
+  using Type = Float16LowerUpper;
+};
+#endif
+
 /// The elements of a head as floats.
 template <class E>
 HWY_INLINE void widen_head(const typename E::Storage* in, std::int64_t step, std::int64_t n,
                            float* to) {
+  using W = typename WholeRegister<E>::Type;
   std::int64_t i = 0;
   if (step == 1) {
     const FullTag<float> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    for (; i + lanes <= n; i += lanes) hn::StoreU(E::load(d, in + i), d, to + i);
+    for (; i + W::kVectors * lanes <= n; i += W::kVectors * lanes) {
+      const auto v = W::load(d, in + i);
+      if constexpr (W::kVectors == 2) {
+        hn::StoreU(v.v0, d, to + i);
+        hn::StoreU(v.v1, d, to + i + lanes);
+      } else {
+        hn::StoreU(v, d, to + i);
+      }
+    }
   }
   const OneTag<float> one;
   for (; i < n; ++i) hn::StoreU(E::load(one, in + i * step), one, to + i);
 }
 
-/// Rounds x * scale * factors, products from left to right; null factors are 1.
-template <class E>
+/// Rounds x * scale * factors, products from left to right.
+template <class E, bool kHasFactors>
 HWY_INLINE void scale_head(const float* x, float scale, const float* factors, std::int64_t n,
                            typename E::Storage* out, std::int64_t step) {
+  using W = typename WholeRegister<E>::Type;
   CachedWriter writer;
   const auto scaled = [x, scale, factors](auto d, std::int64_t i) HWY_ATTR {
     const auto v = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale));
-    return factors == nullptr ? v : hn::Mul(v, hn::LoadU(d, factors + i));
+    if constexpr (kHasFactors) {
+      return hn::Mul(v, hn::LoadU(d, factors + i));
+    } else {
+      (void)factors;
+      return v;
+    }
   };
   std::int64_t i = 0;
   if (step == 1) {
     const FullTag<float> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    for (; i + lanes <= n; i += lanes) E::store(writer, d, scaled(d, i), out + i);
+    for (; i + W::kVectors * lanes <= n; i += W::kVectors * lanes) {
+      if constexpr (W::kVectors == 2) {
+        const Vec2<hn::Vec<decltype(d)>> v{scaled(d, i), scaled(d, i + lanes)};
+        W::store(writer, d, v, out + i);
+      } else {
+        W::store(writer, d, scaled(d, i), out + i);
+      }
+    }
   }
   const OneTag<float> one;
   for (; i < n; ++i) E::store(writer, one, scaled(one, i), out + i * step);
 }
 
-/// Calls head(in, out) for each head of a block.
-template <class In, class Out, class Head>
-HWY_INLINE void for_each_head(const NormBlock& a, const Head& head) {
-  for (std::int64_t t = 0; t < a.tokens; ++t) {
-    const auto* in = static_cast<const typename In::Storage*>(a.in) + t * a.in_token_stride;
-    auto* out = static_cast<typename Out::Storage*>(a.out) + t * a.out_token_stride;
-    for (std::int64_t h = 0; h < a.heads; ++h, in += a.in_head_stride, out += a.out_head_stride) {
-      head(in, out);
+/// Heads whose sums are formed before the first is scaled: division and square root take longer
+/// than the sum of a head, and overlap with the next.
+inline constexpr std::int64_t kHeadsTogether = 16;
+
+/// Some heads of a token, at most kHeadsTogether, and in memory of kMaxNormHeadDim elements.
+template <class In, class Out>
+HWY_INLINE void norm_some(const NormBlock& a, const typename In::Storage* in,
+                          typename Out::Storage* out, std::int64_t heads, float* memory) {
+  const std::int64_t n = a.head_dim;
+  const float* from = memory;
+  std::int64_t distance = n;
+  bool is_wide = false;
+  if constexpr (std::is_same_v<In, Float32>) {
+    if (a.in_step == 1) {
+      from = in;
+      distance = a.in_head_stride;
+      is_wide = true;
+    }
+  }
+  float scales[kHeadsTogether];
+  for (std::int64_t h = 0; h < heads; ++h) {
+    if (!is_wide) widen_head<In>(in + h * a.in_head_stride, a.in_step, n, memory + h * n);
+    const float mean = sum_of_squares(from + h * distance, n, a.sum_lanes) / static_cast<float>(n);
+    scales[h] = 1.0f / std::sqrt(mean + a.eps);
+  }
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const float* const x = from + h * distance;
+    auto* const to = out + h * a.out_head_stride;
+    if (a.factors != nullptr) {
+      scale_head<Out, true>(x, scales[h], a.factors, n, to, a.out_step);
+    } else {
+      scale_head<Out, false>(x, scales[h], nullptr, n, to, a.out_step);
     }
   }
 }
 
 template <class In, class Out>
 void norm_heads(const NormBlock& a) {
-  alignas(64) float x[kMaxNormHeadDim];
-  const auto n = static_cast<float>(a.head_dim);
-  for_each_head<In, Out>(a, [&a, &x, n](const auto* in, auto* out) HWY_ATTR {
-    widen_head<In>(in, a.in_step, a.head_dim, x);
-    const float mean = sum_of_squares(x, a.head_dim, a.sum_lanes) / n;
-    const float scale = 1.0f / std::sqrt(mean + a.eps);
-    scale_head<Out>(x, scale, a.factors, a.head_dim, out, a.out_step);
-  });
+  alignas(64) float memory[kMaxNormHeadDim];
+  const std::int64_t together =
+      std::clamp(kMaxNormHeadDim / a.head_dim, std::int64_t{1}, kHeadsTogether);
+  for (std::int64_t t = 0; t < a.tokens; ++t) {
+    const auto* in = static_cast<const typename In::Storage*>(a.in) + t * a.in_token_stride;
+    auto* out = static_cast<typename Out::Storage*>(a.out) + t * a.out_token_stride;
+    for (std::int64_t h = 0; h < a.heads; h += together) {
+      norm_some<In, Out>(a, in + h * a.in_head_stride, out + h * a.out_head_stride,
+                         std::min(together, a.heads - h), memory);
+    }
+  }
 }
 
 void norm_block(const NormBlock& a) {
@@ -152,9 +244,14 @@ void norm_block(const NormBlock& a) {
 /// Rounds heads of float32 to bfloat16 or float16.
 template <class Out>
 void round_heads(const NormBlock& a) {
-  for_each_head<Float32, Out>(a, [&a](const float* in, auto* out) HWY_ATTR {
-    scale_head<Out>(in, 1.0f, nullptr, a.head_dim, out, a.out_step);
-  });
+  for (std::int64_t t = 0; t < a.tokens; ++t) {
+    const auto* in = static_cast<const float*>(a.in) + t * a.in_token_stride;
+    auto* out = static_cast<typename Out::Storage*>(a.out) + t * a.out_token_stride;
+    for (std::int64_t h = 0; h < a.heads; ++h) {
+      scale_head<Out, false>(in + h * a.in_head_stride, 1.0f, nullptr, a.head_dim,
+                             out + h * a.out_head_stride, a.out_step);
+    }
+  }
 }
 
 void round_block(const NormBlock& a) {
@@ -171,7 +268,7 @@ namespace {
 HWY_EXPORT(norm_block);
 HWY_EXPORT(round_block);
 
-/// Bytes of the results of a block: they stay in the first-level cache, or the second of small ones.
+/// Bytes of the results of a block, so that they stay in the first- or second-level cache.
 constexpr std::int64_t kNormBlockBytes = std::int64_t{1} << 16;
 
 /// Tokens first .. last - 1 of a batch row.

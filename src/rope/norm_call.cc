@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "support/half.h"
@@ -54,7 +55,9 @@ NormCall::NormCall(std::span<const NormOperand> tensors, const HeadNorm& norm,
     factors_[k] = memory_.data() + memory_.size();
     for (std::int64_t i = 0; i < head_dim; ++i) {
       const float w = element(weight, i);
-      memory_.push_back(norm.kind == NormKind::kRmsOnePlus ? 1.0f + w : w);
+      // NaN without payload: kernels that round to bfloat16 by its bits keep it one.
+      const float factor = norm.kind == NormKind::kRmsOnePlus ? 1.0f + w : w;
+      memory_.push_back(std::isnan(factor) ? std::numeric_limits<float>::quiet_NaN() : factor);
     }
   }
 }
