@@ -138,6 +138,9 @@ void define(::torch::Library& m) {
     add(name + "(Tensor[] tensors, str rope, " + positions + ") -> Tensor[]");
     add(name + "_(Tensor(a!)[] tensors, str rope, " + positions + ") -> ()");
   }
+  const std::string norm = positions + ", float eps=1e-06, str norm='rms', str rounding='tensor'";
+  add("norm_rotate(Tensor[] tensors, Tensor[] weights, str rope, " + norm + ") -> Tensor[]");
+  add("norm_rotate_(Tensor(a!)[] tensors, Tensor[] weights, str rope, " + norm + ") -> ()");
   for (const std::string name : {"rotate_table", "adjoint_table"}) {
     add(name +
         "(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) -> Tensor[]");

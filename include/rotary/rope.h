@@ -22,6 +22,7 @@
 
 #include "rotary/cuda.h"
 #include "rotary/frequencies.h"
+#include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -120,6 +121,18 @@ class Rope {
   /// heads are aligned to 64 bytes.
   void rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
               Stream stream = {}) const;
+
+  /// Normalises every head, then rotates it: one pass instead of two (norm.h). Tensors on the CPU,
+  /// of float32, bfloat16 or float16. With NormRounding::kTensor the bits are those of the norm,
+  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight
+  /// that is not [head_dim], an eps that is negative or not finite, and tensors that are on CUDA or
+  /// float64. Allocates: a float for every element of a weight, and some for each thread.
+  void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
+                   const Positions& positions) const;
+  void norm_rotate(std::initializer_list<NormOperand> tensors, const HeadNorm& norm,
+                   const Positions& positions) const {
+    norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
+  }
 
   /// The inverse, scale included: reads the output pairing and writes the input pairing.
   void unrotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;

@@ -20,6 +20,7 @@
 #include "cpu/operand_cursor-inl.h"
 #include "cpu/parallel.h"
 #include "cpu/plan.h"
+#include "cpu/rotate.h"
 #include "cpu/rotation_row-inl.h"
 #include "cpu/write_combine-inl.h"
 #include "engine/kernel.h"
@@ -260,6 +261,11 @@ void rotate_on_cpu(const RotateParams& params, const Threads& threads) {
   };
   if (plan.tasks == 1) return engine(params, plan, 0, plan.num_tokens);
   run_tasks(threads, plan.tasks, std::ref(run));
+}
+
+void rotate_tokens_on_cpu(const RotateParams& params, const CpuPlan& plan, std::int64_t first,
+                          std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(rotate_tokens)(params, plan, first, last);
 }
 
 void fill_rows_on_cpu(const PhaseTable& phases, std::int64_t first, std::int64_t count,

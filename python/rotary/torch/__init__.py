@@ -52,6 +52,7 @@ from .linear_attention import (
     orthogonal_features,
 )
 from .module import RotaryEmbedding
+from .norm import qk_norm_rope, qk_norm_rope_
 from .patching import check, patch
 from .position_steps import PositionSteps
 from .text import rope_text
@@ -61,6 +62,6 @@ __all__ = [
     "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "PositionSteps",
     "RotaryEmbedding", "Rotation", "Shaw", "Sinusoidal", "T5Bias", "TransformerXL", "adjoint",
     "attend", "attention_backend", "check", "last_attention_backend", "linear_attend",
-    "make_encoding", "orthogonal_features", "patch", "rope_text", "rotate", "rotate_",
-    "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
+    "make_encoding", "orthogonal_features", "patch", "qk_norm_rope", "qk_norm_rope_", "rope_text",
+    "rotate", "rotate_", "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
 ]  # fmt: skip
