@@ -19,7 +19,7 @@
 namespace rotary::roformer {
 namespace {
 
-constexpr std::size_t kMaxMebibytes = 256;
+constexpr std::size_t kMaxVocabularyMebibytes = 256;
 
 constexpr std::array<std::string_view, 5> kSpecialTokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]",
                                                          "[MASK]"};
@@ -38,7 +38,7 @@ bool is_utf8(std::string_view text) noexcept {
 std::span<const std::string_view> special_tokens() noexcept { return kSpecialTokens; }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
-  return parse(internal::read_small_file(path, kMaxMebibytes), path.string());
+  return parse(internal::read_small_file(path, kMaxVocabularyMebibytes), path.string());
 }
 
 Vocabulary Vocabulary::parse(std::string_view lines, const std::string& source) {

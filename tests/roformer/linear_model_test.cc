@@ -170,8 +170,8 @@ Cost cost_of(Config config, std::int64_t length) {
 
 TEST_P(LinearModel, CostIsLinearInTheLength) {
   for (const Task task : {Task::kMaskedLm, Task::kCausalLm}) {
-    const Cost once = cost_of(config(task), 2048);
-    const Cost twice = cost_of(config(task), 4096);
+    const Cost once = cost_of(config(task), 1024);
+    const Cost twice = cost_of(config(task), 2048);
     EXPECT_GT(once.operations, 0.0);
     EXPECT_LE(twice.operations, 2.05 * once.operations) << twice.growth_since(once);
     EXPECT_LE(twice.peak_bytes, 2.05 * once.peak_bytes);
@@ -185,8 +185,8 @@ INSTANTIATE_TEST_SUITE_P(All, LinearModel, testing::ValuesIn(linear_cases()),
 /// which is so in memory.
 TEST(CostCounter, SeesQuadraticCost) {
   Config config = small(Task::kMaskedLm);
-  const Cost once = cost_of(config, 2048);
-  const Cost twice = cost_of(config, 4096);
+  const Cost once = cost_of(config, 1024);
+  const Cost twice = cost_of(config, 2048);
   EXPECT_GT(twice.operations, 3.0 * once.operations);
   config.position_encoding = "alibi";
   EXPECT_GT(cost_of(config, 2048).peak_bytes, 3.0 * cost_of(config, 1024).peak_bytes);

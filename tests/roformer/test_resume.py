@@ -108,11 +108,19 @@ def contents(folder):
     return {path: path.read_bytes() for path in files}
 
 
-@pytest.fixture
-def stopped(corpus, tmp_path):
-    """A run of 8 steps with a checkpoint at step 4, killed there."""
-    run = tmp_path / "run"
+@pytest.fixture(scope="module")
+def once(corpus, tmp_path_factory):
+    """A complete run of 8 steps with checkpoints at steps 4 and 8."""
+    run = tmp_path_factory.mktemp("runs") / "once"
     pretrain(run, *flags(corpus, 8))
+    return run
+
+
+@pytest.fixture
+def stopped(once, tmp_path):
+    """The same run as if it had been killed after step 4: a copy, which a test may change."""
+    run = tmp_path / "run"
+    shutil.copytree(once, run)
     shutil.rmtree(run / "checkpoints/step-00000008")
     shutil.rmtree(run / "model")
     return run
@@ -148,11 +156,10 @@ def test_resume_refuses_another_run_by_name(corpus, stopped, tmp_path, flag, val
     assert contents(stopped) == before
 
 
-def test_resume_may_change_what_does_not_change_the_weights(corpus, stopped, tmp_path):
+def test_resume_may_change_what_does_not_change_the_weights(stopped, once):
     pretrain(stopped, "--resume", "--save-every", 2, "--keep", 3, "--report-every", 2)
     assert json.loads((stopped / "config.json").read_text())["save_every"] == 2
-    pretrain(tmp_path / "once", *flags(corpus, 8))
-    assert same(weights(stopped), weights(tmp_path / "once"))
+    assert same(weights(stopped), weights(once))
 
 
 def test_constant_schedule_may_get_more_steps(corpus, tmp_path):

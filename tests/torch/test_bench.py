@@ -2,14 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/torch/bench_rotation.py: the rows and the table that it prints. Times are not checked."""
 
+import functools
 import json
 import pathlib
 
 import bench_rotation
 import pytest
+import torch
 
 
-def test_rows(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+def test_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    # Inductor would call the C++ compiler for a minute; test_compile.py tests it.
+    quick = functools.partial(torch.compile, backend="aot_eager")
+    monkeypatch.setattr(torch, "compile", quick)
     saved = tmp_path / "rows.jsonl"
     small = ["--device", "cpu", "--tokens", "16", "--rounds", "1", "--no-model"]
     bench_rotation.main([*small, "--json", "--save", str(saved)])
