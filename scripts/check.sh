@@ -47,7 +47,7 @@ fi
 ctest_preset cuda
 
 stage "Hooks into other projects, those that are small"
-count_check scripts/hooks.sh onnx
+count_check scripts/hooks.sh jax onnx
 
 stage "Address and undefined behaviour sanitizers"
 scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" -DROTARY_BUILD_TORCH=ON \

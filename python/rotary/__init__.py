@@ -75,7 +75,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("onnx", "plot", "torch"):  # only when asked for: they need other packages
+    if name in ("jax", "onnx", "plot", "torch"):  # only when asked for: they need other packages
         import importlib
 
         return importlib.import_module(f"rotary.{name}")

@@ -38,7 +38,7 @@ class Permute:
                 f"layers.{layer}.self_attn.{name}.weight": np.arange(256, dtype=np.float32).reshape(
                     16, 16
                 )
-                for name in ("q_proj", "k_proj")
+                for name in ("q_proj", "k_proj", "v_proj")
             }
             save_file(weights, model / f"part-{layer}.safetensors")
         self.command = [COMMAND, "permute", model, "--to", "interleaved", "-o", self.root / "out"]

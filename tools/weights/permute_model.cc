@@ -74,18 +74,46 @@ void write_config(const PermutePlan& plan, Pairing to, const fs::path& path) {
   file.commit_durably();
 }
 
-/// Every attention must have its q and its k: one without the other would change the scores.
-void check_complete(const std::set<std::string>& with_q, const std::set<std::string>& with_k,
-                    const fs::path& folder) {
-  if (with_q.empty() && with_k.empty()) {
+/// The names of all tensors, by what they are.
+struct Names {
+  std::set<std::string> with_q;  // attentions
+  std::set<std::string> with_k;
+  std::set<std::string> with_v;
+  std::vector<std::string> others;  // tensors that do not move
+};
+
+/// Every attention must have q, k and v of its own: q without k would change the scores, and values
+/// made by the projection to k would move with it. Whatever else it has must not see q or k.
+void check_complete(Names& names, const fs::path& folder) {
+  const auto fail = [&folder](const std::string& name, const std::string& message) {
+    throw IoError(folder.string(), IoError::kNoOffset, internal::quote(name) + message);
+  };
+  if (names.with_q.empty() && names.with_k.empty()) {
     throw IoError(folder.string(), IoError::kNoOffset, "has no projections to q and k");
   }
   std::vector<std::string> lone;
-  std::ranges::set_symmetric_difference(with_q, with_k, std::back_inserter(lone));
-  if (lone.empty()) return;
-  throw IoError(folder.string(), IoError::kNoOffset,
-                internal::quote(lone.front()) + " has a projection to " +
-                    (with_q.contains(lone.front()) ? "q, but none to k" : "k, but none to q"));
+  std::ranges::set_symmetric_difference(names.with_q, names.with_k, std::back_inserter(lone));
+  if (!lone.empty()) {
+    fail(lone.front(), names.with_q.contains(lone.front())
+                           ? " has a projection to q, but none to k"
+                           : " has a projection to k, but none to q");
+  }
+  for (const std::string& name : names.others) {
+    for (std::size_t dot = name.find('.'); dot != std::string::npos;
+         dot = name.find('.', dot + 1)) {
+      const std::string attention = name.substr(0, dot + 1);
+      if (!names.with_q.contains(attention)) continue;
+      const std::string rest = name.substr(dot + 1);
+      const Beside beside = beside_projections(rest.substr(0, rest.find('.')));
+      if (beside == Beside::kValue) names.with_v.insert(attention);
+      if (beside == Beside::kUnknown) {
+        fail(name, " is a part of the attention that is not known: it may see q or k");
+      }
+    }
+  }
+  for (const std::string& attention : names.with_k) {
+    if (!names.with_v.contains(attention)) fail(attention, " has no projection to v of its own");
+  }
 }
 
 }  // namespace
@@ -99,8 +127,7 @@ PermutePlan plan_permutation(const fs::path& folder) {
                    .num_tensors = 0,
                    .num_bytes = 0};
   plan.shape = read_attention_shape(folder / "config.json");
-  std::set<std::string> with_q;
-  std::set<std::string> with_k;
+  Names names;
   for (const std::string& name : plan.files.shards) {
     const fs::path path = folder / name;
     const std::string source = path.string();
@@ -108,9 +135,13 @@ PermutePlan plan_permutation(const fs::path& folder) {
     PermutedShard shard{.name = name, .size = file.bytes().size(), .tensors = {}};
     for (const auto& entry : internal::parse_safetensors_header(file.bytes(), source)) {
       std::optional<Projection> found = find_projection(entry, plan.shape, source);
-      if (!found) continue;
-      if (found->makes_q) with_q.insert(found->attention);
-      if (found->makes_k) with_k.insert(found->attention);
+      if (!found) {
+        names.others.push_back(entry.name);
+        continue;
+      }
+      if (found->makes_q) names.with_q.insert(found->attention);
+      if (found->makes_k) names.with_k.insert(found->attention);
+      if (found->makes_q && found->makes_k) names.with_v.insert(found->attention);
       shard.tensors.push_back({.begin = entry.begin,
                                .end = entry.end,
                                .num_rows = found->num_rows,
@@ -120,8 +151,8 @@ PermutePlan plan_permutation(const fs::path& folder) {
     plan.num_bytes += shard.size;
     plan.shards.push_back(std::move(shard));
   }
-  check_complete(with_q, with_k, folder);
-  plan.num_attentions = static_cast<std::int64_t>(with_q.size());
+  check_complete(names, folder);
+  plan.num_attentions = static_cast<std::int64_t>(names.with_q.size());
   return plan;
 }
 

@@ -207,6 +207,31 @@ class Finder {
 
 }  // namespace
 
+Beside beside_projections(std::string_view component) {
+  constexpr std::array<std::string_view, 4> kValues{"v_proj", "wv", "value", "kv_b_proj"};
+  // Outputs, the latent parts of MLA, attention sinks, and buffers of old checkpoints.
+  constexpr std::array<std::string_view, 17> kHarmless{"o_proj",
+                                                       "out_proj",
+                                                       "wo",
+                                                       "dense",
+                                                       "Wo",
+                                                       "c_proj",
+                                                       "q_a_proj",
+                                                       "q_a_layernorm",
+                                                       "kv_a_layernorm",
+                                                       "v_norm",
+                                                       "sinks",
+                                                       "attn_sub_norm",
+                                                       "rotary_emb",
+                                                       "bias",
+                                                       "masked_bias",
+                                                       "o_norm",
+                                                       "embed_positions"};
+  if (std::ranges::find(kValues, component) != kValues.end()) return Beside::kValue;
+  const bool harmless = std::ranges::find(kHarmless, component) != kHarmless.end();
+  return harmless ? Beside::kHarmless : Beside::kUnknown;
+}
+
 std::optional<Projection> find_projection(const SafetensorsEntry& entry,
                                           const AttentionShape& shape, const std::string& source) {
   const std::optional<NameParts> parts = split_name(entry.name);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/safetensors.h"
@@ -32,5 +33,11 @@ struct Projection {
 /// projection of an unknown layout. num_rows is at most the number of the tensor's bytes.
 std::optional<Projection> find_projection(const internal::SafetensorsEntry& entry,
                                           const AttentionShape& shape, const std::string& source);
+
+/// What else an attention may hold: modules and buffers that no order of q and k matters to.
+enum class Beside : std::uint8_t { kUnknown, kHarmless, kValue };
+
+/// Of the component of a tensor's name that follows the name of its attention.
+Beside beside_projections(std::string_view component);
 
 }  // namespace rotary::cli

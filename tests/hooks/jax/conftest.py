@@ -1,0 +1,8 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Four CPU devices for shard_map, and float64; both before JAX starts."""
+
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ["JAX_ENABLE_X64"] = "1"
