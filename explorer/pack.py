@@ -5,9 +5,9 @@
 
     explorer/pack.py BUILD_FOLDER OUT.html
 
-The result depends on the inputs alone, byte for byte. Modules are written one after another, without
-their imports and exports, in an order in which none precedes what it imports; a name that two of them
-declare is an error.
+The result depends on the inputs alone, byte for byte. Modules are written one after another,
+without their imports and exports, in an order in which none precedes what it imports; a name that
+two of them declare is an error.
 """
 
 import base64

@@ -61,10 +61,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Divisors",
-    "DynamicNtk", "Exploration", "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable", "Linear",
-    "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis",
-    "Pairing", "Plain", "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe",
-    "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__",
+    "DynamicNtk", "Exploration", "Frequencies", "HeadLayout", "Inspection", "IoError", "Learnable",
+    "Linear", "Llama3", "LongRope", "Mixed", "Model", "ModelRope", "Mrope", "Ntk", "NtkAlpha",
+    "OneAxis", "Pairing", "Plain", "Positions", "Precision", "Proportional", "ReceptiveField",
+    "Recipe", "Rope", "Scaling", "Xpos", "Yarn", "YarnPaper", "YarnWalkthrough", "__version__",
     "angle_errors", "at", "cpu_target", "cpu_targets", "critical_dim", "cuda_device_count", "decay",
     "depends_on_context", "explore", "has_cuda", "inspect", "known_model_types", "make_frequencies",
     "negative_distance", "packed", "packed_at", "plot", "position_plane", "positions", "ranges",
