@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Screenshots of every view of the explorer, light and dark, 1280 and 390 pixels wide.
 
-    explorer/screenshots.py [FOLDER]     docs/explorer; needs playwright, pillow and chromium
+explorer/screenshots.py [FOLDER]     docs/explorer; needs playwright, pillow and chromium
 """
 
 import io
