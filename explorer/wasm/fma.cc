@@ -1,10 +1,10 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// std::fma for WebAssembly, which has no such instruction: ten times as fast as the C library's, with
-// the same bits. a b + c is an exact sum of three doubles, the two smaller of which are added with
+// std::fma for WebAssembly, which has no such instruction: faster than the C library's, with the
+// same bits. a b + c is an exact sum of three doubles, the two smaller of which are added with
 // rounding to odd, so that the last addition rounds once (Boldo and Melquiond, IEEE Transactions on
-// Computers 57, 2008).
+// Computers 57, 2008). Beyond 2^-400 and 2^400, which the library does not reach, it may round twice.
 #include <bit>
 #include <cmath>
 #include <cstdint>

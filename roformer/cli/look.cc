@@ -40,9 +40,9 @@ struct LookOptions {
 };
 
 constexpr const char* kLookFooter =
-    R"(Writes a page that shows how much each token attends to each other one, by layer and head, with the
-rotation of the layer's queries and keys and without it. It needs no network and is opened in any
-browser.
+    R"(Writes a page that shows how much each token attends to each other one, by layer and head,
+with the rotation of the layer's queries and keys and without it. It needs no network and is opened
+in any browser.
 
 Example:
   roformer look roformer_chinese_base/ "今天天气很好，我去公园玩。" -o page.html)";
