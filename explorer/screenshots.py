@@ -8,6 +8,7 @@ explorer/screenshots.py [FOLDER]     docs/explorer; needs playwright, pillow and
 
 import io
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-COLORS = 56  # of a palette: text and lines stay sharp, files small
+COLORS = 24  # of a picture's palette, besides those of lines: files stay small
+MAX_HEIGHT = {1280: 960, 390: 1440}
 
 #: What each view is shown with.
 SHOTS = {
@@ -37,9 +39,20 @@ SHOTS = {
 EXTRA = {"maps-scores", "maps-plane", "tour"}
 
 
+def line_colors() -> list[int]:
+    """--c1 to --c6 of both themes, which a palette of few colours would mix up."""
+    style = (ROOT / "explorer/page/style.css").read_text(encoding="utf-8")
+    found = dict.fromkeys(re.findall(r"--c\d: #(\w{6})", style))
+    return [int(color[at : at + 2], 16) for color in found for at in (0, 2, 4)]
+
+
 def save(png: bytes, out: Path) -> None:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(COLORS, dither=Image.Dither.NONE).save(out, optimize=True)
+    own = picture.quantize(COLORS, kmeans=1).getpalette()[: 3 * COLORS]
+    colors = own + line_colors()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colors + colors[:3] * (256 - len(colors) // 3))
+    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(out, optimize=True)
 
 
 def main() -> None:
@@ -60,8 +73,11 @@ def main() -> None:
                     tab.wait_for_selector("body.ready")
                     if name == "tour":
                         tab.click("#tour")
+                    tall = tab.evaluate("document.documentElement.scrollHeight")
+                    high = height if name == "tour" else min(tall, MAX_HEIGHT[width])
+                    clip = {"x": 0, "y": 0, "width": width, "height": high}
                     save(
-                        tab.screenshot(full_page=name != "tour"),
+                        tab.screenshot(full_page=name != "tour", clip=clip),
                         folder / f"{name}-{width}-{theme}.png",
                     )
                     tab.close()

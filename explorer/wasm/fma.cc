@@ -4,7 +4,8 @@
 // std::fma for WebAssembly, which has no such instruction: faster than the C library's, with the
 // same bits. a b + c is an exact sum of three doubles, the two smaller of which are added with
 // rounding to odd, so that the last addition rounds once (Boldo and Melquiond, IEEE Transactions on
-// Computers 57, 2008). Beyond 2^-400 and 2^400, which the library does not reach, it may round twice.
+// Computers 57, 2008). Beyond 2^-400 and 2^400, which the library does not reach, it may round
+// twice.
 #include <bit>
 #include <cmath>
 #include <cstdint>
