@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Packs the explorer into one page: styles, modules, bundled models and the WebAssembly.
+"""Packs the explorer into one page: styles, modules, bundled models and the WebAssembly; and the
+page of `roformer look`, look.html beside it.
 
     explorer/pack.py BUILD_FOLDER OUT.html
 
-The result depends on the inputs alone, byte for byte. Modules are written one after another, without
-their imports and exports, in an order in which none precedes what it imports; a name that two of them
-declare is an error.
+The result depends on the inputs alone, byte for byte. Modules are written one after another,
+without their imports and exports, in an order in which none precedes what it imports; a name that
+two of them declare is an error.
 """
 
 import base64
@@ -41,10 +42,10 @@ def module_order(entry: Path) -> list[Path]:
     return order
 
 
-def pack_modules() -> str:
+def pack_modules(entry: Path) -> str:
     owner: dict[str, str] = {}
     parts = []
-    for path in module_order(ROOT / "page/main.js"):
+    for path in module_order(entry):
         text = path.read_text(encoding="utf-8")
         for name in DECLARED.findall(text):
             if name in owner:
@@ -81,13 +82,22 @@ def pack(build: Path) -> str:
             loader.strip(),
             f'const WASM = "{base64.b64encode(wasm).decode()}";',
             f"const MODELS = {json_in_script(bundled_models())};",
-            pack_modules(),
+            pack_modules(ROOT / "page/main.js"),
             "})();",
         ]
     )
+    return fill("index.html", script)
+
+
+def pack_look() -> str:
+    modules = pack_modules(ROOT / "page/look.js")
+    return fill("look.html", f'"use strict";(() => {{\n{modules}\n}})();')
+
+
+def fill(template: str, script: str) -> str:
     if "</script" in script.lower():
         sys.exit("pack.py: a script holds '</script'")
-    page = (ROOT / "page/index.html").read_text(encoding="utf-8")
+    page = (ROOT / "page" / template).read_text(encoding="utf-8")
     page = page.encode("ascii", "xmlcharrefreplace").decode()
     style = (ROOT / "page/style.css").read_text(encoding="utf-8").strip()
     return page.replace("/*STYLE*/", style).replace("/*SCRIPT*/", ascii_script(script))
@@ -100,6 +110,7 @@ def main() -> None:
         sys.exit(f"pack.py: the page has {len(page)} bytes; at most {MAX_BYTES} are allowed")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(page)
+    out.with_name("look.html").write_bytes(pack_look().encode("ascii"))
     print(f"{out}: {len(page)} bytes")
 
 

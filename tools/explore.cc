@@ -38,9 +38,9 @@ struct ExploreOptions {
 };
 
 constexpr const char* kExploreFooter =
-    R"(The page is one file that needs no network: wavelengths, recipes and frameworks compared, decay,
-maps, precision, pairing, and what to type for a longer context, computed in the browser by this
-library. It is opened where there is a desktop.
+    R"(The page is one file that needs no network: wavelengths, recipes and frameworks compared,
+decay, maps, precision, pairing, and what to type for a longer context, computed in the browser by
+this library. It is opened where there is a desktop.
 
 Examples:
   rotary explore config.json

@@ -72,10 +72,12 @@ export class App {
     const start = performance.now();
     const before = this.state;
     this.state = { ...before, ...changes };
-    const names = ["model", "text", "rope", "context"];
-    const reopen = !this.rope || names.some((name) => this.state[name] !== before[name]);
+    const changed = (...names) => names.some((name) => this.state[name] !== before[name]);
+    const reopen = !this.rope || changed("model", "text", "rope") ||
+      (changed("context") && this.rope.depends_on_context);
     try {
-      if (reopen) this.open(this.state.model !== before.model || this.state.text !== before.text);
+      if (reopen) this.open(changed("model", "text"));
+      else if (changed("context")) this.context = this.wanted(this.rope);
       this.clamp();
       this.elements.alert.hidden = true;
     } catch (error) {
@@ -83,8 +85,17 @@ export class App {
       this.fail(error.message);
       return false;
     }
-    if (reopen || redraw || this.state.view !== before.view) this.draw();
-    else this.move();
+    clearTimeout(this.resting);
+    if (reopen || redraw || changed("view")) {
+      this.draw();
+    } else if (changed("context") && this.view.slow) {
+      this.moveRest();
+      this.resting = setTimeout(() => this.draw(), 90); // when the drag rests
+    } else if (changed("context") && !(this.drawn && this.view.stretch?.(this))) {
+      this.draw();
+    } else {
+      this.move();
+    }
     this.moves.push(performance.now() - start);
     if (this.moves.length > 1000) this.moves.shift();
     this.remember();
@@ -109,9 +120,7 @@ export class App {
     if (!file.ropes.includes(state.rope)) state.rope = file.default;
     const request = { model: file.number, rope: state.rope };
     let rope = this.engine.call("rope", request);
-    const { trained, extended } = rope.rope.context;
-    const context = state.context || 2 * Math.max(extended ?? 0, trained ?? 0) || 4096;
-    const wanted = Math.min(MAX_CONTEXT, Math.max(16, Math.round(context)));
+    const wanted = this.wanted(rope);
     if (rope.depends_on_context) {
       rope = this.engine.call("rope", { ...request, context: wanted });
     }
@@ -119,6 +128,13 @@ export class App {
     this.rope = rope;
     this.context = wanted;
     this.request = request;
+  }
+
+  /** The wanted context of the state. */
+  wanted(rope) {
+    const { trained, extended } = rope.rope.context;
+    const context = this.state.context || 2 * Math.max(extended ?? 0, trained ?? 0) || 4096;
+    return Math.min(MAX_CONTEXT, Math.max(16, Math.round(context)));
   }
 
   read(bytes, source) {

@@ -64,16 +64,19 @@ export class Chart {
     }));
   }
 
-  /** A horizontal line with its name at an end. */
-  level(value, name, color, { below = false, left = false } = {}) {
-    if (value < this.y.min || value > this.y.max) return;
+  /** A horizontal line with its name at its end or middle. Returns the two elements. */
+  level(value, name, color, { below = false, middle = false } = {}) {
+    if (value < this.y.min || value > this.y.max) return [];
     const y = this.atY(value);
-    this.plot.append(s("line", {
+    const line = s("line", {
       x1: this.left, x2: this.right, y1: y, y2: y, stroke: color, "stroke-width": 1.3,
       "stroke-dasharray": "5 4",
-    }));
-    this.over.append(tag(left ? this.left + 8 : this.right - 6, y + (below ? 15 : -6), name, color,
-      left ? "start" : "end"));
+    });
+    const text = tag(middle ? (this.left + this.right) / 2 : this.right - 6, y + (below ? 15 : -6),
+      name, color, middle ? "middle" : "end");
+    this.plot.append(line);
+    this.over.append(text);
+    return [line, text];
   }
 
   /** A vertical line with its name on top. */

@@ -93,6 +93,8 @@ export class Tour {
     this.root.hidden = false;
     document.body.classList.add("touring");
     heading.focus({ preventScroll: true });
+    // On a phone the picture would be behind the card.
+    if (innerWidth < 860) document.getElementById("tabs").scrollIntoView({ block: "start" });
     return undefined;
   }
 

@@ -1,10 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// expl, logl and powl for WebAssembly, whose long double has 113 bits: emscripten's C library computes
-// them in double. Recipes are evaluated in long double and rounded once (src/frequencies); with these
-// they have the bits of every other machine. Relative errors are below 1e-31 for the arguments of
-// recipes (|x| < 1e4).
+// expl, logl and powl for WebAssembly, whose long double has 113 bits: emscripten's C library
+// computes them in double. Recipes are evaluated in long double and rounded once (src/frequencies);
+// with these they have the bits of other machines. Relative errors are about 1e-31.
 #include <cmath>
 
 namespace {

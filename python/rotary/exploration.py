@@ -53,8 +53,8 @@ class Exploration:
 
 
 def explore(model: ModelLike) -> Exploration:
-    """A page that shows the rotation of a model: wavelengths, recipes and frameworks compared, decay,
-    maps, precision, pairing, and what to type for a longer context.
+    """A page that shows the rotation of a model: wavelengths, recipes and frameworks compared,
+    decay, maps, precision, pairing, and what to type for a longer context.
 
     `model`: a path (config.json, folder, .gguf), the dict of a config, or a config of
     transformers."""

@@ -23,6 +23,7 @@ void add_generate(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_finetune(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_look(CLI::App& app);
 void add_rotation(CLI::App& app);
 void add_lab(CLI::App& app);
 

@@ -33,6 +33,6 @@ int main(int argc, char** argv) {
        .about = "roformer: the Transformer with rotary position embeddings",
        .footer = kFooter,
        .verbs = {add_pretrain, add_finetune, add_evaluate, add_verify, add_convert, add_fill_mask,
-                 add_embed, add_similar, add_generate, add_rotation, add_bench, add_lab}},
+                 add_embed, add_similar, add_generate, add_look, add_rotation, add_bench, add_lab}},
       argc, argv);
 }

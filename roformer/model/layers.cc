@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "roformer/model/attention_trace.h"
 #include "roformer/model/recompute.h"
 
 namespace rotary::roformer {
@@ -45,6 +46,18 @@ std::shared_ptr<transformer::EncodingImpl> layer_encoding_of(const Config& confi
 }
 
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
+
+/// softmax(scale q k^T + bias): what attention makes of an identity matrix of values.
+at::Tensor attention_weights(const Heads& heads, transformer::EncodingImpl* relative,
+                             transformer::AttendOptions options) {
+  const at::Tensor queries = heads_first(heads.q);
+  const at::Tensor keys = heads_first(heads.k);
+  if (relative != nullptr) transformer::add_content(*relative, queries, keys, options);
+  options.value_vectors.reset();
+  const at::Tensor identity = at::eye(keys.size(2), keys.options());
+  return transformer::attend(
+      queries, keys, identity.expand({keys.size(0), keys.size(1), -1, -1}).contiguous(), options);
+}
 
 }  // namespace
 
@@ -149,6 +162,15 @@ at::Tensor SelfAttentionImpl::forward(const at::Tensor& x, const at::Tensor& que
   if (rotation_) positions = rotation_->positions(x, context, cache);
   if (rotation_ && rotation_->replaces_encoding()) {
     heads = rotation_->rotate(heads, positions, rotate_values_);
+  }
+  AttentionTrace* trace = AttentionTrace::current();
+  if (trace != nullptr && !linear_ && cache == nullptr) {
+    HeadProjections unrotated = projections();
+    unrotated.rope.reset();
+    const Heads plain =
+        context.ops->project_heads(x, queries, weights, unrotated, encoding, context);
+    trace->add({attention_weights(heads, relative_.get(), context.attend),
+                attention_weights(plain, relative_.get(), context.attend)});
   }
   at::Tensor y = linear_ ? linear_->forward(heads, context, cache) : softmax(heads, context, cache);
   if (rotate_outputs_) y = rotation_->unrotate(y, positions);

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The WebAssembly inside the page, run by Node, against the library of this machine: bit for bit."""
+"""The WebAssembly inside the page, run by Node, against this machine's library: bit for bit."""
 
 import base64
 import functools
@@ -10,8 +10,9 @@ import shutil
 import subprocess
 
 import numpy as np
-import rotary
 from page import PAGE, ROOT, command_json, golden_models, hostile_files, run_command
+
+import rotary
 
 POSITIONS = [0, 1, 17, 1000, 131071, 2**24 - 1, 2**31 + 1]
 

@@ -4,8 +4,9 @@
 
 import json
 
-import rotary
 from page import ROOT, command_json
+
+import rotary
 
 LLAMA = ROOT / "examples/models/llama-3.1-8b.json"
 FREQUENCIES = "rotaryExplorer.app.rope.rope.frequencies"

@@ -3,9 +3,25 @@
 """Data that several tests use."""
 
 import random
+import shutil
 
 import pytest
+import torch
+import transformers
 from pretrain_command import STAGES, flags, pretrain
+from roformer_command import GOLDEN, config
+
+
+@pytest.fixture(scope="session")
+def text_model(tmp_path_factory):
+    """Random weights over the real vocabulary."""
+    folder = tmp_path_factory.mktemp("text")
+    torch.manual_seed(6)
+    shape = transformers.RoFormerConfig(**config(vocab_size=50000, hidden_size=16))
+    transformers.RoFormerForMaskedLM(shape).eval().save_pretrained(folder)
+    for name in ["vocab.txt", "dict.txt"]:
+        shutil.copy(GOLDEN / name, folder / name)
+    return folder
 
 
 @pytest.fixture

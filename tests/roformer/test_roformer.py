@@ -3,7 +3,6 @@
 """The verbs of the command roformer that read a text, its usage and its benchmark."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -13,18 +12,6 @@ from roformer_command import GOLDEN, config, golden, make, run
 from safetensors.torch import load_file, save_file
 
 # ---- Text ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def text_model(tmp_path_factory):
-    """Random weights over the real vocabulary."""
-    folder = tmp_path_factory.mktemp("text")
-    torch.manual_seed(6)
-    shape = transformers.RoFormerConfig(**config(vocab_size=50000, hidden_size=16))
-    transformers.RoFormerForMaskedLM(shape).eval().save_pretrained(folder)
-    for name in ["vocab.txt", "dict.txt"]:
-        shutil.copy(GOLDEN / name, folder / name)
-    return folder
 
 
 def test_fill_mask(text_model):
@@ -98,7 +85,7 @@ def test_generate(tmp_path):
 
 def test_usage():
     assert "Exit codes" in run("--help")
-    for verb in ["verify", "convert", "fill-mask", "embed", "similar", "generate"]:
+    for verb in ["verify", "convert", "fill-mask", "embed", "similar", "generate", "look"]:
         assert "Example" in run(verb, "--help")
     assert run("--version").startswith("roformer ")
     assert "a verb is needed" in run(code=2)

@@ -17,6 +17,7 @@ const RECIPES = [
 export const compare = {
   id: "compare",
   title: "Compare",
+  slow: true,
   caption:
     "The model against other recipes, or against what another framework makes of the same file. " +
     "Below, the ratio of frequencies: 1 where they agree, below 1 where positions are stretched.",

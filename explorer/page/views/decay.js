@@ -9,6 +9,7 @@ import { count, h, s } from "../dom.js";
 export const decay = {
   id: "decay",
   title: "Decay",
+  slow: true,
   caption:
     "What distance does to attention. The sum of cosines is the mean score of equal vectors: where " +
     "it is negative, a token scores less than a random one. Drag to move the distance.",

@@ -4,7 +4,7 @@
 // Heat maps: position x pair, scores of query x key, and two axes of images and M-RoPE.
 
 import { Chart } from "../chart.js";
-import { count, h, s } from "../dom.js";
+import { count, h, s, si } from "../dom.js";
 
 const KINDS = {
   phases: "Position × pair",
@@ -17,6 +17,7 @@ const SIDE = 96;
 export const maps = {
   id: "maps",
   title: "Maps",
+  slow: true,
   caption:
     "The rotation as a picture. Position × pair is a fingerprint of every position: fast pairs " +
     "flicker, slow ones hardly move. Query × key shows why only the distance counts: diagonals.",
@@ -30,7 +31,7 @@ export const maps = {
     else if (kind === "scores" && axes === 1) this.scores(app, root);
     else if (kind === "scores") this.textScores(app, root);
     else this.plane(app, root, axes);
-    root.append(scale(app));
+    root.append(scale(app, this.range));
     this.move(app);
   },
 
@@ -65,6 +66,7 @@ export const maps = {
     const { cos } = app.cosSin(app.rope, positions);
     const unit = app.rope.rope.scale;
     this.values = cos.map((value) => value / unit);
+    this.range = [-1, 1];
     this.picture(app, root, {
       rows: pairs, columns: COLUMNS, value: (row, column) => this.values[column * pairs + row],
       x: { min: 0, max: last, label: "position" },
@@ -97,6 +99,7 @@ export const maps = {
 
   square(app, root, line) {
     this.values = line;
+    this.range = rangeOf(line);
     this.picture(app, root, {
       rows: SIDE, columns: SIDE, value: (row, column) => line[row - column + SIDE - 1],
       x: { min: 0, max: SIDE, label: "key position" },
@@ -118,6 +121,7 @@ export const maps = {
       }
     }
     this.values = app.engine.scores(app.rope.number, offsets, axes);
+    this.range = rangeOf(this.values);
     const names = app.rope.rope.axes;
     this.picture(app, root, {
       rows: side, columns: side, value: (row, column) => this.values[row * side + column],
@@ -140,7 +144,8 @@ export const maps = {
     const pixels = context.createImageData(columns, rows);
     for (let row = 0; row < rows; ++row) {
       for (let column = 0; column < columns; ++column) {
-        paint(pixels.data, 4 * (row * columns + column), value(row, column), app.palette);
+        paint(pixels.data, 4 * (row * columns + column), value(row, column), this.range,
+          app.palette);
       }
     }
     context.putImageData(pixels, 0, 0);
@@ -188,17 +193,24 @@ export const maps = {
   data: () => ({ kind: maps.kind, values: [...maps.values] }),
 };
 
-/** Blue below zero, red above, the background between. */
-function paint(data, at, value, { low, middle, high }) {
-  const size = Math.min(1, Math.abs(value));
+/** The ends of the colours: of scores that are all positive, the smallest and the largest. */
+function rangeOf(values) {
+  const low = values.reduce((a, b) => Math.min(a, b));
+  return low < 0 ? [-1, 1] : [low, values.reduce((a, b) => Math.max(a, b))];
+}
+
+/** Blue below zero, red above, the background between; red alone where the range is positive. */
+function paint(data, at, value, [from, to], { low, middle, high }) {
+  const share = from < 0 ? Math.abs(value) : (value - from) / (to - from || 1);
+  const size = Math.min(1, Math.max(0, share));
   const end = value < 0 ? low : high;
   for (let k = 0; k < 3; ++k) data[at + k] = middle[k] + (end[k] - middle[k]) * size;
   data[at + 3] = 255;
 }
 
-function scale({ palette: { low, middle, high } }) {
-  const css = (c) => `rgb(${c.join(",")})`;
-  return h("div", { class: "scale" }, h("span", {}, "−1"), h("span", { class: "ramp",
-    style: `background:linear-gradient(90deg,${css(low)},${css(middle)},${css(high)})` }),
-  h("span", {}, "+1"));
+function scale({ palette: { low, middle, high } }, [from, to]) {
+  const css = (from < 0 ? [low, middle, high] : [middle, high]).map((c) => `rgb(${c.join(",")})`);
+  const name = (value) => (value === -1 ? "−1" : si(value));
+  return h("div", { class: "scale" }, h("span", {}, name(from)), h("span", { class: "ramp",
+    style: `background:linear-gradient(90deg,${css.join(",")})` }), h("span", {}, name(to)));
 }

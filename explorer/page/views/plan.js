@@ -8,6 +8,7 @@ import { copyText, h, si } from "../dom.js";
 export const plan = {
   id: "plan",
   title: "What to type",
+  slow: true,
   caption:
     "Lines for each engine that serve the wanted context, read back in that engine's own dialect: " +
     "checked means that it makes this very rotation of them.",

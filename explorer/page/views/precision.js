@@ -21,6 +21,7 @@ const BFLOAT16_ROUNDING = 2 ** -9;
 export const precision = {
   id: "precision",
   title: "Precision",
+  slow: true,
   caption:
     "The largest error of cos or sin over the pairs, by position, for four ways to compute them. " +
     "The library itself stays below 1e−7 everywhere. Above the dashed line an error exceeds what " +
@@ -43,7 +44,7 @@ export const precision = {
       const [color, dash] = STYLES[method];
       chart.line(this.positions, errors, { color, dash, width: 2.2 });
     }
-    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { left: true });
+    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { middle: true });
     const trained = app.rope.rope.context.trained;
     if (trained) chart.upright(trained, `trained ${count(trained)}`, "var(--c3)");
     this.mark = s("line", { stroke: "var(--ink)", "stroke-opacity": 0.6, y1: chart.top,

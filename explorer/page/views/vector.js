@@ -9,6 +9,7 @@ import { axisColor } from "./wavelengths.js";
 export const vector = {
   id: "vector",
   title: "Vector",
+  slow: true,
   caption:
     "A head at one position. Each dial is a pair of its elements, turned by its own frequency: " +
     "together they are the position. Drag the position, or press play.",

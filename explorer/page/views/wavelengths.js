@@ -18,11 +18,10 @@ export const wavelengths = {
     const trained = rope.rope.context.trained ?? 0;
     const shown = rope.wavelengths.filter((w) => w !== null);
     const pairs = rope.wavelengths.length;
-    const longest = Math.max(10, ...shown, app.context, trained);
     const chart = new Chart({
       width: root.clientWidth, height: app.chartHeight,
       x: { min: -0.7, max: pairs - 0.3, label: "pair", format: String },
-      y: { min: 1, max: 10 ** Math.ceil(Math.log10(longest) + 0.15), log: true,
+      y: { min: 1, max: top(app), log: true,
         label: "positions per turn" },
       label: `Wavelengths of ${pairs} pairs, from ${si(Math.min(...shown))} to ` +
         `${si(Math.max(...shown))} positions. ${rope.sentences.join(" ")}`,
@@ -53,17 +52,25 @@ export const wavelengths = {
       return bar;
     });
     if (trained > 0) chart.level(trained, `trained ${count(trained)}`, "var(--c2)", { below: true });
-    if (app.context !== trained) {
-      chart.level(app.context, `wanted ${count(app.context)}`, "var(--c3)");
-    }
     this.cursor = s("path", { fill: "var(--ink)", "data-live": true });
     chart.over.append(this.cursor);
     this.chart = chart;
+    this.wanted = [];
+    this.stretch(app);
     app.pick(chart, (event) => app.set({
       pair: Math.min(pairs - 1, Math.max(0, Math.round(chart.valueAt(event)))),
     }));
     root.append(chart.svg, legend(legendItems(rope, trained)));
     this.move(app);
+  },
+
+  /** Draws the line of the wanted context; false if the picture must be drawn anew for it. */
+  stretch(app) {
+    if (this.chart.y.max !== top(app)) return false;
+    for (const element of this.wanted) element.remove();
+    this.wanted = app.context === app.rope.rope.context.trained ? []
+      : this.chart.level(app.context, `wanted ${count(app.context)}`, "var(--c3)");
+    return true;
   },
 
   move(app) {
@@ -90,6 +97,12 @@ export const wavelengths = {
     wanted: app.context,
   }),
 };
+
+/** The end of the scale: a power of ten above every wavelength and context. */
+function top({ rope, context }) {
+  const longest = Math.max(10, context, rope.rope.context.trained ?? 0, ...rope.wavelengths);
+  return 10 ** Math.ceil(Math.log10(longest) + 0.15);
+}
 
 const AXIS_COLORS = ["var(--c1)", "var(--c4)", "var(--c5)", "var(--c6)"];
 
