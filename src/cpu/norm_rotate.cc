@@ -149,8 +149,9 @@ HWY_INLINE void widen_head(const typename E::Storage* in, std::int64_t step, std
 
 /// Rounds x * scale * factors, products from left to right.
 template <class E, bool kHasFactors>
-HWY_INLINE void scale_head(const float* x, float scale, const float* factors, std::int64_t n,
-                           typename E::Storage* out, std::int64_t step) {
+HWY_INLINE void scale_head(const float* x, const float scale, const float* factors,
+                           const std::int64_t n, typename E::Storage* out,
+                           const std::int64_t step) {
   using W = typename WholeRegister<E>::Type;
   CachedWriter writer;
   const auto scaled = [x, scale, factors](auto d, std::int64_t i) HWY_ATTR {
@@ -166,14 +167,23 @@ HWY_INLINE void scale_head(const float* x, float scale, const float* factors, st
   if (step == 1) {
     const FullTag<float> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    for (; i + W::kVectors * lanes <= n; i += W::kVectors * lanes) {
+    const std::int64_t step_of_load = W::kVectors * lanes;
+    const auto store = [&writer, &scaled, d, lanes, out](std::int64_t at) HWY_ATTR {
       if constexpr (W::kVectors == 2) {
-        const Vec2<hn::Vec<decltype(d)>> v{scaled(d, i), scaled(d, i + lanes)};
-        W::store(writer, d, v, out + i);
+        const Vec2<hn::Vec<decltype(d)>> v{scaled(d, at), scaled(d, at + lanes)};
+        W::store(writer, d, v, out + at);
       } else {
-        W::store(writer, d, scaled(d, i), out + i);
+        (void)lanes;
+        W::store(writer, d, scaled(d, at), out + at);
       }
+    };
+    for (; i + 4 * step_of_load <= n; i += 4 * step_of_load) {
+      store(i);
+      store(i + step_of_load);
+      store(i + 2 * step_of_load);
+      store(i + 3 * step_of_load);
     }
+    for (; i + step_of_load <= n; i += step_of_load) store(i);
   }
   const OneTag<float> one;
   for (; i < n; ++i) E::store(writer, one, scaled(one, i), out + i * step);
