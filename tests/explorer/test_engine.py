@@ -8,6 +8,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 from page import PAGE, ROOT, command_json, golden_models, hostile_files, run_command
@@ -15,6 +16,21 @@ from page import PAGE, ROOT, command_json, golden_models, hostile_files, run_com
 import rotary
 
 POSITIONS = [0, 1, 17, 1000, 131071, 2**24 - 1, 2**31 + 1]
+
+
+def test_page_has_the_modules_of_this_tree():
+    """`make explorer` writes the page; that its library is this one, the tests below show."""
+    sys.path.insert(0, str(ROOT / "explorer"))
+    import pack
+
+    modules = pack.ascii_script(pack.pack_modules(ROOT / "explorer/page/main.js"))
+    styles = (ROOT / "explorer/page/style.css").read_text(encoding="utf-8").strip()
+    page = PAGE.read_text(encoding="ascii")
+    assert modules in page, (
+        "docs/explorer/index.html is older than explorer/page: run make explorer"
+    )
+    assert styles in page, "docs/explorer/index.html is older than its styles: run make explorer"
+    assert PAGE.with_name("look.html").read_text(encoding="ascii") == pack.pack_look()
 
 
 def run_page(files: dict[str, bytes], positions=(), calls=()) -> dict[str, dict]:
