@@ -42,7 +42,7 @@ struct Given {{
   const float* q_scale = nullptr;
   void *q_memory = nullptr, *k_memory = nullptr, *ids_memory = nullptr;
   struct SomeStream* stream = nullptr;  // stands for a cudaStream_t
-  const rotary::ConstTensorView cos, sin;
+  const rotary::ConstTensorView cos, sin, q_weight, k_weight;
   const rotary::CosSinTable per_token;
   const rotary::Frequencies frequencies;
   const rotary::HeadLayout layout;
