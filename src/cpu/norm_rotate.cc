@@ -332,7 +332,8 @@ class BlockOperands {
         view.dtype = DType::kFloat32;
         view.strides = {0, view.shape[2] * view.shape[3], view.shape[3], 1};
         const auto before = static_cast<std::uintptr_t>(at.first * view.strides[1]) * sizeof(float);
-        view.data = reinterpret_cast<void*>(
+        // Where token 0 would lie. That is outside of the memory, which pointers must not leave.
+        view.data = reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr)
             reinterpret_cast<std::uintptr_t>(scratch_.data() + offsets_[i]) - before);
       }
       operands_.emplace_back(view);

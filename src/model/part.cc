@@ -361,7 +361,7 @@ class RopeReader {
 };
 
 /// One rope for each axis, on its own slice of the head (Gemma 4's vision tower): "w" and "h".
-void split_by_axis(ModelRope rope, std::vector<ModelRope>& ropes) {
+void split_by_axis(const ModelRope& rope, std::vector<ModelRope>& ropes) {
   const std::vector<std::string> axes = rope.axes;
   const std::int64_t dim =
       2 * (rope.recipe.rotary_dim / static_cast<std::int64_t>(axes.size()) / 2);
@@ -384,7 +384,7 @@ std::vector<ModelRope> read_part(const Lookup& lookup) {
     ModelRope rope = RopeReader(lookup, source).read();
     add_config_warnings(lookup, rope.warnings);
     if (lookup.family().axis_slices && rope.axes.size() > 1) {
-      split_by_axis(std::move(rope), ropes);
+      split_by_axis(rope, ropes);
     } else {
       split_by_layers(lookup, std::move(rope), ropes);
     }

@@ -145,7 +145,7 @@ def test_latent_attention_and_its_config(tmp_path):
             moved[name], tensors[name]
         )
     assert np.array_equal(moved[at + "kv_b_proj.weight"], tensors[at + "kv_b_proj.weight"])
-    # The config now tells the pairing: no flag is needed for the way back.
+    # The config now tells the pairing: no flag is needed to convert back.
     succeed("permute", tmp_path / "out", "--to", "interleaved", "-o", tmp_path / "back")
     assert (tmp_path / "back" / "model.safetensors").read_bytes() == (
         model / "model.safetensors"
