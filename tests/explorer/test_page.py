@@ -100,6 +100,7 @@ def test_numbers_are_those_of_the_command(show, file) -> None:
     assert drop(tab, {file.name: file.read_bytes()})[0]["ok"]
     tab.click("#tab-model")
     tab.click("details.numbers summary")
+    tab.wait_for_selector(".numbers tbody tr")  # written when the browser tells of the opening
     rows = tab.evaluate(
         "[...document.querySelectorAll('.numbers tbody tr')].map((row) =>"
         " [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)))"
