@@ -5,6 +5,7 @@
 import base64
 import json
 import pathlib
+import re
 
 import pytest
 from page import COMMAND, PAGE, ROOT, command_json, golden_models, hostile_files, run_command
@@ -230,7 +231,7 @@ def test_shared_link_shows_the_same(show) -> None:
     tab.click("#tab-vector")
     tab.fill("#position-number", "77")
     tab.press("#position-number", "Enter")
-    tab.wait_for_timeout(300)
+    tab.wait_for_url(re.compile("p=77"))  # written with a delay
     first = readout(tab)
     other = show("#" + tab.url.split("#", 1)[1])
     assert readout(other) == first
