@@ -43,7 +43,7 @@ struct InspectOptions {
   std::string model;
   std::string context;
   std::string rope;
-  std::string dialect;
+  std::optional<std::string> dialect;
   bool json = false;
 };
 
@@ -215,10 +215,10 @@ void inspect(const InspectOptions& options) {
   const std::int64_t context = parse_context(options.context);
   std::optional<DialectModel> dialect;
   Model model;
-  if (options.dialect.empty()) {
+  if (!options.dialect) {
     model = Model::read(options.model);
   } else {
-    dialect = read_dialect(options.model, options.dialect);
+    dialect = read_dialect(options.model, *options.dialect);
     model.model_type = dialect->model_type;
     for (const DialectRope& rope : dialect->ropes) model.ropes.push_back(rope.rope);
   }

@@ -6,6 +6,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "explain/format.h"
 #include "explain/text_layout.h"
@@ -47,6 +50,54 @@ void add_rope(std::string& text, const DialectDifference& d, const Terminal& ter
   add("keys in the cache", fmt::format("A {}, B {}: {}", name_of(d.cache_a), name_of(d.cache_b),
                                        d.cache_compatible ? "compatible" : "not compatible"));
   for (const std::string& line : wrap(d.notice, terminal.columns)) text += line + "\n";
+}
+
+/// The row of `--all` for one dialect.
+std::vector<std::string> row_of(const std::string& name, const DialectDifference& d) {
+  if (!d.refused.empty()) return {name, "refused", "-", "-", "-", "-"};
+  std::string differing = "=";
+  if (!d.comparable) {
+    differing = "other";
+  } else if (!d.pairs.empty()) {
+    differing = fmt::format("{:.3g} % at {}", 100.0 * d.relative, d.relative_pair);
+  }
+  return {name,
+          format_number(d.scale_b),
+          d.score_factor == 1.0 ? "=" : fmt::format("x{:.4g}", d.score_factor),
+          differing,
+          d.position ? fmt::format("{}", *d.position) : "-",
+          d.cache_compatible ? "same" : "other"};
+}
+
+/// The table of one rope, then who drops or refuses what: lists that would not fit into a column.
+void add_all_dialects(std::string& text, const std::vector<DialectPair>& pairs, std::size_t rope,
+                      const Terminal& terminal) {
+  TextTable table({"dialect", "factor", "scores", "pairs", "from", "cache"});
+  std::vector<std::pair<std::string, std::string>> remarks;  // what, and who
+  for (const DialectPair& pair : pairs) {
+    if (rope >= pair.ropes.size()) continue;  // this version of hf has fewer
+    const DialectDifference& d = pair.ropes[rope];
+    const std::string name = pair.b.full_name();
+    table.add_row(row_of(name, d));
+    if (d.refused.empty() && d.dropped_by_b.empty()) continue;
+    const std::string what = d.refused.empty() ? "dropped: " + keys_text(d.dropped_by_b)
+                                               : "refused: " + printable(d.refused);
+    const auto known = std::find_if(remarks.begin(), remarks.end(),
+                                    [&what](const auto& remark) { return remark.first == what; });
+    if (known == remarks.end()) {
+      remarks.emplace_back(what, name);
+    } else {
+      known->second += ", " + name;
+    }
+  }
+  text += table.text(terminal);
+  for (const auto& [what, who] : remarks) {
+    std::size_t indent = 2;
+    for (const std::string& line : wrap(what + " (" + who + ")", terminal.columns - 4)) {
+      text.append(indent, ' ').append(line).append("\n");
+      indent = 4;
+    }
+  }
 }
 
 }  // namespace
@@ -97,28 +148,15 @@ std::string pair_text(const DialectPair& pair, std::string_view title, const Ter
 std::string pairs_text(const std::vector<DialectPair>& pairs, std::string_view title,
                        const Terminal& terminal) {
   std::string text = printable(title) + ", against " + pairs.front().a.full_name() + "\n";
-  const bool several = pairs.front().ropes.size() > 1;
-  TextTable table({"dialect", "factor", "scores", "pairs", "from", "cache", "dropped"});
-  for (const DialectPair& pair : pairs) {
-    for (const DialectDifference& d : pair.ropes) {
-      const std::string name = pair.b.full_name() + (several ? " " + printable(d.name) : "");
-      if (!d.refused.empty()) {
-        table.add_row({name, "refused", "-", "-", "-", "-", d.refused});
-        continue;
-      }
-      std::string differing = "=";
-      if (!d.comparable) {
-        differing = "other";
-      } else if (!d.pairs.empty()) {
-        differing = fmt::format("{:.3g} % at {}", 100.0 * d.relative, d.relative_pair);
-      }
-      table.add_row({name, format_number(d.scale_b),
-                     d.score_factor == 1.0 ? "=" : fmt::format("x{:.4g}", d.score_factor),
-                     differing, d.position ? fmt::format("{}", *d.position) : "-",
-                     d.cache_compatible ? "same" : "other", keys_text(d.dropped_by_b)});
+  const std::size_t ropes = pairs.front().ropes.size();
+  for (std::size_t i = 0; i < ropes; ++i) {
+    if (ropes > 1) {
+      const std::string name = "Rope " + printable(pairs.front().ropes[i].name);
+      text += "\n" + paint(terminal, Style::kTitle, name) + "\n";
     }
+    add_all_dialects(text, pairs, i, terminal);
   }
-  return text + table.text(terminal);
+  return text;
 }
 
 }  // namespace rotary::explain

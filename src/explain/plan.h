@@ -36,12 +36,17 @@ struct Plan {
   std::int64_t context = 0;
   std::int64_t trained = 0;
   std::int64_t extended = 0;
+  /// Positions over which the ladder without any scaling has the angles of training: the trained
+  /// context, divided by the factor of a linear scaling that the model was trained with.
+  std::int64_t original = 0;
   Coverage coverage = Coverage::kTrained;
   std::int64_t pairs = 0;
   /// As the model is, without any change.
   PlanOption now{};
   /// Empty unless the context exceeds the extended one.
   std::vector<PlanOption> options{};
+  /// Why there are none all the same; empty: there are.
+  std::string no_options{};
 };
 
 /// Throws std::invalid_argument for a rope with several axes other than M-RoPE's, or without a

@@ -69,6 +69,7 @@ Json plan_json(const PlanReport& report) {
                {"pairs", plan.pairs},
                {"now", effects_json(plan.now)},
                {"options", Json::array()}};
+  if (!plan.no_options.empty()) json["no_options"] = plan.no_options;
   for (std::size_t i = 0; i < plan.options.size(); ++i) {
     const PlanOption& option = plan.options[i];
     Json entry = effects_json(option);
@@ -108,6 +109,7 @@ std::string plan_text(const PlanReport& report, std::string_view title, const Te
         factor != nullptr ? value_text(*factor) : "base " + format_number(option.recipe.theta));
   }
   text += table.text(terminal);
+  for (const std::string& line : wrap(plan.no_options, terminal.columns)) text += line + "\n";
   for (std::size_t i = 0; i < plan.options.size(); ++i) {
     text += "\n" + paint(terminal, Style::kTitle, plan.options[i].name) + "\n";
     for (const EngineLines& line : report.lines[i]) {

@@ -44,11 +44,18 @@ Dialect dialect_of(const Json& row) {
                        .rotation = row_word(rounding, "rotation")}};
 }
 
+/// A row is named without its version (the newest), with it, or with that of a release of it:
+/// 0.32.1 is a release of 0.32.
+bool is_named(const Dialect& dialect, std::string_view wanted) {
+  return wanted == dialect.name || wanted == dialect.full_name() ||
+         (wanted.starts_with(dialect.full_name() + ".") && wanted.back() != '.');
+}
+
 const Json& row_of(std::string_view wanted) {
   std::string known;
   for (const Json& row : rows()) {
     const Dialect dialect = dialect_of(row);
-    if (wanted == dialect.name || wanted == dialect.full_name()) return row;
+    if (is_named(dialect, wanted)) return row;
     known += (known.empty() ? "" : ", ") + dialect.full_name();
   }
   internal::reject("[read_dialect] unknown dialect ", internal::quote(wanted), "; known are ",

@@ -96,14 +96,14 @@ def check_cmake(block: Block) -> str:
 
 
 def check_json(block: Block, folder: pathlib.Path) -> str:
-    """A config.json of a model is read by the command."""
+    """A config.json of a model is read by the command, and by the commands below it on the page."""
     try:
         values = json.loads(block.text)
     except json.JSONDecodeError as error:
         return str(error)
     if not isinstance(values, dict) or "model_type" not in values:
         return "is no config.json, and there is no test for other JSON"
-    path = folder / "block.json"
+    path = folder / "config.json"
     path.write_text(block.text)
     done = process(["rotary", "inspect", str(path)], folder)
     return "" if done.returncode == 0 else done.stderr

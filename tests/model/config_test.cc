@@ -310,6 +310,11 @@ TEST(Config, LeftOutRotationsSayWhy) {
     "alpha": 1000, "xdrope_section": [16, 16, 16, 16]}}})");
   EXPECT_THAT(hunyuan.rope().axes, ElementsAre("t"));
   EXPECT_THAT(hunyuan.rope().warnings, Contains(HasSubstr("image tokens are left out")));
+  const Model esmfold = read(R"({"model_type": "esmfold2", "esmc_config": {
+    "model_type": "esmc", "hidden_size": 960, "num_attention_heads": 15}})");
+  EXPECT_THAT(names(esmfold), ElementsAre("esmc.default"));
+  EXPECT_THAT(esmfold.rope().warnings, Contains(HasSubstr("the rotation of its atoms is left out: "
+                                                          "coordinates and residue numbers")));
   const Model mistral = read(R"({"model_type": "mistral_large4_text"})");
   EXPECT_THAT(mistral.rope().warnings, Contains(HasSubstr("exp(rotary_emb.alpha)")));
 }

@@ -227,6 +227,26 @@ def test_all_is_every_dialect_against_hf(tmp_path):
     assert all(name.split("@")[0][:10] in page for name in DIALECTS)
 
 
+def test_names_are_never_shortened(tmp_path):
+    """Two versions of one name would look the same, also for models with several ropes."""
+    for path in (write_config(tmp_path, CONFIGS["attention_factor"]), EXAMPLES / "gemma-3-4b.json"):
+        page = succeed("diff", path, "--all").splitlines()
+        for name in DIALECTS:
+            assert any(line.split()[:1] == [name] for line in page), name
+        assert max(map(len, page[1:])) <= 80
+    page = " ".join(succeed("diff", tmp_path / "config.json", "--all").split())
+    assert "dropped: attention_factor (vllm@2026-08, sglang@0.5.23, llama.cpp@2026-08," in page
+
+
+def test_a_release_of_a_known_version(tmp_path):
+    path = write_config(tmp_path, llama())
+    for name, row in {"vllm@0.32.1": "vllm@0.32", "hf@5.23.0": "hf@5.23"}.items():
+        assert inspect(path, "--dialect", name)["dialect"] == row
+    for name in ("vllm@0.3", "vllm@0.320", "vllm@0.32.", "vllm@", "VLLM", ""):
+        assert "unknown dialect" in fail(1, "inspect", path, "--dialect", name)
+        assert "unknown dialect" in fail(1, "diff", path, "--dialect", name)
+
+
 def test_dropped_keys_and_notice(tmp_path):
     path = write_config(tmp_path, CONFIGS["attention_factor"])
     (rope,) = diff(path, "--dialect", "vllm@2026-08")["ropes"]

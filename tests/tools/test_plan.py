@@ -102,12 +102,74 @@ def test_engines_that_read_it_otherwise():
     assert json.loads(options["yarn"]["hf"]["line"])["rope_scaling"] is None
 
 
+GEMMA = EXAMPLES / "gemma-3-4b.json"
+
+
 def test_parts_and_layer_types():
-    found = plan(EXAMPLES / "gemma-3-4b.json", 1 << 20)
+    """transformers has one dictionary per layer type, and would ignore one of all."""
+    found = plan(GEMMA, 1 << 20)
     assert found["rope"] == "text.full_attention"
-    changes = json.loads(lines(found["options"][0])["hf"]["line"])
-    assert list(changes) == ["text_config"]
-    assert lines(found["options"][0])["hf"]["checked"]
+    line = lines(found["options"][0])
+    changes = json.loads(line["hf"]["line"])
+    assert line["hf"]["checked"] and list(changes) == ["text_config"]
+    parameters = changes["text_config"]["rope_parameters"]
+    assert list(parameters) == ["full_attention", "sliding_attention"]
+    assert parameters["full_attention"]["rope_type"] == "yarn"
+    assert parameters["sliding_attention"] == {"rope_type": "default", "rope_theta": 10000.0}
+    assert "one layer type" in line["llama.cpp"]["problem"] and line["llama.cpp"]["line"] == ""
+
+
+def test_a_model_that_was_trained_with_linear_scaling():
+    """Gemma 3 saw the angles of 131072 / 8 unscaled positions: recipes begin there."""
+    found = plan(GEMMA, 1 << 20)
+    assert found["trained"] == 131072
+    options = {o["recipe"]: o for o in found["options"]}
+    for name in ("yarn", "llama3", "linear", "dynamic"):
+        assert options[name]["rope_parameters"]["factor"] == 64.0
+        assert options[name]["pairs_unseen"] == 0, name
+    assert options["yarn"]["rope_parameters"]["original_max_position_embeddings"] == 16384
+
+
+def kept(model, context, engine="hf"):
+    """rope_parameters of the line for YaRN, and whether it was checked."""
+    line = lines(plan(model, context)["options"][0])[engine]
+    return json.loads(shlex.split(line["line"])[-1] if engine != "hf" else line["line"])[
+        "rope_parameters"
+    ]
+
+
+def test_what_is_not_scaling_stays():
+    deepseek = kept(EXAMPLES / "deepseek-v3.json", 1 << 20)
+    assert (deepseek["mscale"], deepseek["mscale_all_dim"], deepseek["factor"]) == (1.0, 1.0, 256.0)
+    assert kept(EXAMPLES / "gpt-oss-20b.json", 1 << 20)["truncate"] is False
+    qwen = EXAMPLES / "qwen3-vl-text.json"
+    own = json.loads(qwen.read_text())
+    old = own.get("rope_parameters") or own["rope_scaling"]
+    new = kept(qwen, 1 << 20)
+    assert new["mrope_section"] == old["mrope_section"]
+    assert new["rope_type"] == "yarn"
+
+
+def test_llama_cpp_cannot_undo_factors_of_the_file():
+    options = plan(EXAMPLES / "llama-3.1-8b.json", 1 << 20)["options"]
+    for option in options:
+        line = lines(option)["llama.cpp"]
+        assert not line["checked"]
+        assert "rope_freqs" in line["problem"] or "no flags" in line["problem"]
+
+
+def test_flags_are_not_rounded(tmp_path):
+    found = plan(write_config(tmp_path, llama()), 10_001, "--engine", "llama.cpp")
+    line = lines(found["options"][2])["llama.cpp"]["line"]
+    assert float(line.split("--rope-scale ")[1]) == 10_001 / 4096
+
+
+def test_a_scaling_that_is_part_of_the_model(tmp_path):
+    config = llama(rope_parameters={"rope_type": "proportional", "partial_rotary_factor": 0.5})
+    path = write_config(tmp_path, config)
+    found = plan(path, 100_000)
+    assert found["options"] == [] and "rope type proportional" in found["no_options"]
+    assert "no engine combines it" in succeed("plan", path, "--context", 100_000)
 
 
 def test_one_engine():
