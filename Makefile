@@ -64,7 +64,7 @@ format: ## Format the sources in place
 hooks: ## Test the hooks into other projects with those projects from PyPI (HOOK=name for one)
 	@scripts/bootstrap.sh build
 	@scripts/venv.sh
-	@scripts/build.sh default -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python rotary_cli rotary_python
+	@scripts/build.sh default -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python rotary_cli rotary_python rotary_onnx
 	@scripts/hooks.sh $(HOOK)
 
 asan tsan: ## Run the tests under the address or thread sanitizer

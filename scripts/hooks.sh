@@ -49,6 +49,7 @@ for hook in "${hooks[@]}"; do
   fi
   echo "Testing $hook ..."
   ROTARY_COMMAND=$PWD/build/bin/rotary ROTARY_JAX_LIBRARY=$PWD/build/python/librotary_jax.so \
+    ROTARY_ONNX_LIBRARY=$PWD/build/python/onnx_op/librotary_onnx.so \
     PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 \
     "build/hooks/$hook/bin/python" -m pytest -q -p no:cacheprovider "tests/hooks/$hook" || failed+=("$hook")
 done

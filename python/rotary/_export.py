@@ -12,8 +12,12 @@ from typing import NoReturn
 EPILOG = """The file has the inputs q and k, [batch, heads, tokens, head_dim], and position_ids,
 [batch, tokens], and rotates by the standard operator RotaryEmbedding with exact caches.
 
-Example:
-  rotary export onnx Phi-3.5-mini/ -o rope.onnx --dtype float16"""
+With --exact it rotates by rotary's own operator instead, for onnxruntime: no caches, every rope,
+any position. rotary.onnx.register(session_options) loads it.
+
+Examples:
+  rotary export onnx Phi-3.5-mini/ -o rope.onnx --dtype float16
+  rotary export onnx Qwen3-VL/ -o rope.onnx --exact"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,9 +41,10 @@ def parser() -> Parser:
     add("model", metavar="MODEL", help="config.json, model folder or .gguf file")
     add("-o", "--out", metavar="FILE", required=True, help="file to write")
     add("--rope", metavar="NAME", default="", help="name of the rope, for models with several")
+    add("--exact", action="store_true", help="rotary's operator for onnxruntime, without caches")
     add("--length", metavar="N", type=int, default=0, help="positions; default: the context")
     add("--context", metavar="N", type=int, default=0, help="context in use, for one regime")
-    add("--dtype", metavar="TYPE", default="float32", help="float32, float16 or bfloat16")
+    add("--dtype", metavar="TYPE", default="float32", help="float32, float16, bfloat16")
     add("--opset", metavar="N", type=int, default=23, help="opset of the file; default: 23")
     return arguments
 
@@ -57,12 +62,15 @@ def main(words: list[str]) -> int:
             context=options.context,
             dtype=options.dtype,
             opset=options.opset,
+            exact=options.exact,
         )
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"rotary: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    rows, pairs = model.graph.initializer[0].dims
-    print(
-        f"{options.out}: {rows} positions of {pairs} pairs, {options.dtype}, opset {options.opset}"
-    )
+    if options.exact:
+        size = "exact angles by the operator rotary.Rotate"
+    else:
+        rows, pairs = model.graph.initializer[0].dims
+        size = f"{rows} positions of {pairs} pairs"
+    print(f"{options.out}: {size}, {options.dtype}, opset {options.opset}")
     return 0

@@ -81,6 +81,7 @@ def sources(root: Path) -> Iterator[tuple[str, str]]:
         "src",
         "explorer/bridge",
         "explorer/embed",
+        "python/onnx_op",
         "tools",
         "pytorch",
         "transformer",

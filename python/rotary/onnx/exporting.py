@@ -15,6 +15,7 @@ from .._loading import ModelLike
 from ..model import ModelRope, load_model
 from ..recipe import LongRope
 from ..rope import Rope, depends_on_context
+from . import operator
 from .nodes import TYPES, Rotation, check_opset
 
 
@@ -28,6 +29,7 @@ def export(
     dtype: str = "float32",
     num_heads: tuple[int, int] | None = None,
     opset: int = 23,
+    exact: bool = False,
 ) -> onnx.ModelProto:
     """Writes a model that rotates q and k by RotaryEmbedding, and returns it.
 
@@ -41,16 +43,25 @@ def export(
     which the largest position of a call chooses. The file appears when it is complete.
 
     ValueError for an opset before 23, float64, several axes, xPos, dynamic NTK without `context`,
-    and caches beyond protobuf's 2 GiB."""
-    check_opset(opset, "export")
-    ropes, switch, default_length = _regimes(model, rope, context)
-    rotation = Rotation(ropes, length or default_length, dtype, "export", switch)
-    graph = _graph(rotation, ropes[0].layout.head_dim, num_heads)
-    opsets = [helper.make_opsetid("", opset)]
+    and caches beyond protobuf's 2 GiB.
+
+    exact: by rotary's own operator for onnxruntime (rotary.onnx.register), without caches and these
+    limits: float64 as well, from opset 10 on, any position, and with several axes position_ids
+    [axes, batch, tokens]. Recipes that depend on the context follow the largest position of a call,
+    dynamic NTK too. ValueError for a `length`, which it does not have."""
+    if exact:
+        graph = _exact_graph(model, rope, length, context, dtype, num_heads, opset)
+        opsets = [helper.make_opsetid("", opset), operator.opset_id()]
+    else:
+        check_opset(opset, "export")
+        ropes, switch, default_length = _regimes(model, rope, context)
+        rotation = Rotation(ropes, length or default_length, dtype, "export", switch)
+        graph = _graph(rotation, ropes[0].layout.head_dim, num_heads)
+        opsets = [helper.make_opsetid("", opset)]
     result = helper.make_model(
         graph,
         opset_imports=opsets,
-        ir_version=helper.find_min_ir_version_for(opsets),
+        ir_version=helper.find_min_ir_version_for(opsets, ignore_unknown=True),
         producer_name="rotary",
         producer_version=version,
     )
@@ -87,20 +98,57 @@ def _graph(rotation: Rotation, head_dim: int, num_heads: tuple[int, int] | None)
             "[export] q and k must be [batch, heads, tokens, head_dim], without num_heads, for a "
             "rotary slice inside the head or another pairing of the result"
         )
-    kind = TYPES[rotation.dtype]
-    inputs = [helper.make_tensor_value_info("position_ids", TensorProto.INT64, ["batch", "tokens"])]
-    outputs = []
     rows, nodes = rotation.positions("position_ids")
     for name, heads in zip("qk", num_heads or (0, 0)):
-        shape = (
+        nodes += rotation.nodes(name, f"{name}_rotated", rows, head_dim=head_dim, num_heads=heads)
+    values = _values(TYPES[rotation.dtype], head_dim, num_heads)
+    return helper.make_graph(nodes, "rotary", *values, rotation.tensors)
+
+
+def _exact_graph(
+    model: ModelLike | Rope,
+    name: str,
+    length: int,
+    context: int,
+    dtype: str,
+    num_heads: tuple[int, int] | None,
+    opset: int,
+) -> onnx.GraphProto:
+    operator.check_opset(opset, "export")
+    operator.check_type(dtype, "export")
+    if length:
+        raise ValueError(f"[export] exact angles have no caches and no length, got {length}")
+    rope: Rope | ModelRope = model if isinstance(model, Rope) else load_model(model).rope(name)
+    nodes = [
+        operator.rotate_node(
+            x,
+            "position_ids",
+            f"{x}_rotated",
+            operator.rope_text(rope, context=context, keys=x == "k"),
+        )
+        for x in "qk"
+    ]
+    axes = len(rope.axes) if isinstance(rope, ModelRope) else rope.frequencies.axes
+    values = _values(operator.TYPES[dtype], rope.layout.head_dim, num_heads, axes)
+    return helper.make_graph(nodes, "rotary", *values)
+
+
+def _values(
+    kind: int, head_dim: int, num_heads: tuple[int, int] | None, axes: int = 1
+) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
+    """Inputs q, k and position_ids, and outputs q_rotated and k_rotated."""
+    make = helper.make_tensor_value_info
+    shapes: dict[str, list[int | str]] = {}
+    for name, heads in zip("qk", num_heads or (0, 0)):
+        shapes[name] = (
             ["batch", "tokens", heads * head_dim]
             if num_heads
             else ["batch", f"{name}_heads", "tokens", head_dim]
         )
-        inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        outputs.append(helper.make_tensor_value_info(f"{name}_rotated", kind, shape))
-        nodes += rotation.nodes(name, f"{name}_rotated", rows, head_dim=head_dim, num_heads=heads)
-    return helper.make_graph(nodes, "rotary", [*inputs[1:], inputs[0]], outputs, rotation.tensors)
+    ids = [*([axes] if axes > 1 else []), "batch", "tokens"]
+    inputs = [make(name, kind, shape) for name, shape in shapes.items()]
+    outputs = [make(f"{name}_rotated", kind, shape) for name, shape in shapes.items()]
+    return [*inputs, make("position_ids", TensorProto.INT64, ids)], outputs
 
 
 def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:

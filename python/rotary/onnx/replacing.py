@@ -18,12 +18,13 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from ..layout import HeadLayout
+from ..model import ModelRope
 from ..rope import Rope
+from . import operator
 from .nodes import TYPES, Rotation, check_opset
 
 #: Operations that a constant bound of a slice may go through.
 PASSED = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
-NAMES = {number: name for name, number in TYPES.items()}
 
 
 def attribute_of(node: onnx.NodeProto, name: str) -> int:
@@ -175,17 +176,29 @@ def remove_unused(graph: onnx.GraphProto) -> None:
 
 
 def replace(
-    model: onnx.ModelProto, rope: Rope, *, length: int, position_ids: str = "position_ids"
+    model: onnx.ModelProto,
+    rope: Rope | ModelRope,
+    *,
+    length: int = 0,
+    position_ids: str = "position_ids",
+    exact: bool = False,
 ) -> tuple[onnx.ModelProto, int]:
     """A copy of an exported model whose rotations are RotaryEmbedding with exact caches of `length`
     positions, and how many there were. What only computed cos and sin is removed.
 
-    `rope` is the rotation that all of them have (rotary.Rope.from_pretrained), `position_ids` the
-    name of an int64 value [batch, tokens] of the graph. ValueError if the graph has no rotation, an
-    opset before 23, rotations of another pairing or rotary_dim, or of a type that RotaryEmbedding
-    does not take."""
+    `rope` is the rotation that all of them have (rotary.Rope.from_pretrained, or a rope of
+    rotary.Model), `position_ids` the name of an int64 value [batch, tokens] of the graph.
+    ValueError if the graph has no rotation, an opset before 23, rotations of another pairing or
+    rotary_dim, or of a type that RotaryEmbedding does not take.
+
+    exact: by rotary's own operator for onnxruntime (rotary.onnx.register), without `length`, from
+    opset 10 on, also for float64 and for ropes of several axes, whose position_ids are
+    [axes, batch, tokens]."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    check_opset(opset, "replace")
+    if exact:
+        operator.check_opset(opset, "replace")
+    else:
+        check_opset(opset, "replace")
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = Graph(result)
@@ -195,38 +208,86 @@ def replace(
     found = list(graph.rotations())
     if not found:
         raise ValueError("[replace] the graph has no rotation of a known form")
-    rotation = Rotation([rope], length, _type_of(graph, found), "replace")
-    rotation.layout = HeadLayout(rotation.rotary_dim, 0, rope.layout.pairing, rope.layout.pairing)
-    for last, x, n in found:
-        _check_node(last, x, n, rotation)
-        (node,) = rotation.nodes(x, last.output[0], position_ids, head_dim=rotation.rotary_dim)
-        if last.op_type == "RotaryEmbedding":  # keeps its attributes
-            last.input[1:] = node.input[1:]
-        else:
-            last.CopyFrom(node)
-    result.graph.initializer.extend(rotation.tensors)
+    if exact:
+        _replace_exactly(graph, found, rope, length, position_ids)
+        if all(o.domain != operator.DOMAIN for o in result.opset_import):
+            result.opset_import.append(operator.opset_id())
+    else:
+        made = rope.make_rope() if isinstance(rope, ModelRope) else rope
+        _replace_by_caches(graph, found, made, length, position_ids)
     remove_unused(result.graph)
     del result.graph.value_info[:]
     onnx.checker.check_model(result)
     return result, len(found)
 
 
-def _type_of(graph: Graph, found: list[tuple[onnx.NodeProto, str, int]]) -> str:
+Found = list[tuple[onnx.NodeProto, str, int]]
+
+
+def _replace_by_caches(
+    graph: Graph, found: Found, rope: Rope, length: int, position_ids: str
+) -> None:
+    rotation = Rotation([rope], length, _type_of(graph, found, TYPES), "replace")
+    rotation.layout = HeadLayout(rotation.rotary_dim, 0, rope.layout.pairing, rope.layout.pairing)
+    for last, x, n in found:
+        _check_node(last, x, n, rope)
+        (node,) = rotation.nodes(x, last.output[0], position_ids, head_dim=rotation.rotary_dim)
+        if last.op_type == "RotaryEmbedding":  # keeps its attributes
+            last.input[1:] = node.input[1:]
+        else:
+            last.CopyFrom(node)
+    graph.graph.initializer.extend(rotation.tensors)
+
+
+def _replace_exactly(
+    graph: Graph, found: Found, rope: Rope | ModelRope, length: int, position_ids: str
+) -> None:
+    if length:
+        raise ValueError(f"[replace] exact angles have no caches and no length, got {length}")
+    _type_of(graph, found, operator.TYPES)
+    made = rope.make_rope() if isinstance(rope, ModelRope) else rope
+    if made.frequencies.growth is not None:
+        raise ValueError(
+            "[replace] xPos scales q and k apart: a graph does not tell which is which"
+        )
+    text = operator.rope_text(rope)
+    for last, x, n in found:
+        _check_node(last, x, n, made)
+        head = _head_dim(graph, last, x, 2 * made.frequencies.pairs)
+        node = operator.rotate_node(
+            x, position_ids, last.output[0], operator.with_head_dim(text, head)
+        )
+        last.CopyFrom(node)
+
+
+def _head_dim(graph: Graph, last: onnx.NodeProto, x: str, rotary_dim: int) -> int:
+    """Of the value that is rotated; single operations rotate all of it."""
+    shape = graph.shape(x)
+    width = shape[-1] if shape else 0
+    if last.op_type != "RotaryEmbedding":
+        return rotary_dim
+    heads = attribute_of(last, "num_heads") if shape and len(shape) == 3 else 1
+    if not isinstance(width, int) or width <= 0 or heads <= 0 or width % heads:
+        raise ValueError(f"[replace] the head_dim of {x!r} is not known: its shape is {shape}")
+    return width // heads
+
+
+def _type_of(graph: Graph, found: Found, types: dict[str, int]) -> str:
     kinds = {graph.type_of(x) for _, x, _ in found}
-    dtype = NAMES.get(min(kinds)) if len(kinds) == 1 else None
+    names = {number: name for name, number in types.items()}
+    dtype = names.get(min(kinds)) if len(kinds) == 1 else None
     if dtype is None:
-        names = ", ".join(TensorProto.DataType.Name(kind).lower() for kind in sorted(kinds))
-        raise ValueError(f"[replace] rotations must be of one type of {list(TYPES)}, got {names}")
+        words = ", ".join(TensorProto.DataType.Name(kind).lower() for kind in sorted(kinds))
+        raise ValueError(f"[replace] rotations must be of one type of {list(types)}, got {words}")
     return dtype
 
 
-def _check_node(last: onnx.NodeProto, x: str, n: int, rotation: Rotation) -> None:
+def _check_node(last: onnx.NodeProto, x: str, n: int, rope: Rope) -> None:
     """Raises ValueError if a rotation of the graph cannot be that of the rope."""
     interleaved = last.op_type == "RotaryEmbedding" and attribute_of(last, "interleaved") == 1
     pairing = "interleaved" if interleaved else "half"
-    if pairing != rotation.layout.pairing:
-        raise ValueError(
-            f"[replace] the graph pairs {x!r} as {pairing}, the rope as {rotation.layout.pairing}"
-        )
-    if n and 2 * n != rotation.rotary_dim:
-        raise ValueError(f"[replace] {x!r} has {2 * n} rotary dims, the rope {rotation.rotary_dim}")
+    own, rotary_dim = rope.layout.pairing, 2 * rope.frequencies.pairs
+    if pairing != own:
+        raise ValueError(f"[replace] the graph pairs {x!r} as {pairing}, the rope as {own}")
+    if n and 2 * n != rotary_dim:
+        raise ValueError(f"[replace] {x!r} has {2 * n} rotary dims, the rope {rotary_dim}")
