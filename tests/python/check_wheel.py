@@ -101,7 +101,8 @@ def check_content(wheel: pathlib.Path) -> None:
     content = zipfile.ZipFile(wheel)
     names = set(content.namelist())
     package = {path.name for path in (ROOT / "python" / "rotary").glob("*.py")}
-    wanted = {f"rotary/{name}" for name in package | {"py.typed", "_core.pyi", "bin/rotary"}}
+    others = {"py.typed", "_core.pyi", "bin/rotary", "onnx/librotary_onnx.so"}
+    wanted = {f"rotary/{name}" for name in package | others}
     assert wanted <= names, wanted - names
     modules = [name for name in names if name.endswith((".so", ".pyd"))]
     assert any(name.startswith("rotary/_core.") for name in modules), modules
