@@ -71,8 +71,8 @@ struct DialectModel {
 
 /// The ropes of a config.json, or of a folder with one, in a dialect: "vllm@0.32", or "vllm" for
 /// its newest version; "vllm@0.32.1" is a release of "vllm@0.32". Ropes are in the order of
-/// Model::read(). Throws as Model::read() does, and std::invalid_argument for an unknown dialect and
-/// for files that are no config.json.
+/// Model::read(). Throws as Model::read() does, and std::invalid_argument for an unknown dialect
+/// and for files that are no config.json.
 DialectModel read_dialect(const std::filesystem::path& path, std::string_view dialect);
 
 /// The text of a config.json; `source` names it in errors.

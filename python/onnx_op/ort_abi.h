@@ -4,9 +4,9 @@
 // The part of onnxruntime's C ABI that a custom operator needs, declared here because its Python
 // package has no headers, so that every build of rotary can have the operator.
 //
-// onnxruntime promises that a table of functions only grows at its end: a slot, once released, keeps
-// its number and its signature. The numbers are those of OrtApi, the members of CustomOp those of
-// OrtCustomOp, both of API version 18. tests/hooks/onnx runs all of them.
+// onnxruntime promises that a table of functions only grows at its end: a slot, once released,
+// keeps its number and its signature. The numbers are those of OrtApi, the members of CustomOp
+// those of OrtCustomOp, both of API version 18. tests/hooks/onnx runs all of them.
 #pragma once
 
 #include <cstddef>
@@ -182,9 +182,9 @@ struct CustomOp {
   int (*start_version)(const CustomOp*) = nullptr;
   int (*end_version)(const CustomOp*) = nullptr;
   std::size_t (*may_inplace)(int** inputs, int** outputs) = nullptr;
-  void (*release_may_inplace)(int* inputs, int* outputs) = nullptr;
+  void (*release_may_inplace)(const int* inputs, const int* outputs) = nullptr;
   std::size_t (*aliases)(int** inputs, int** outputs) = nullptr;
-  void (*release_aliases)(int* inputs, int* outputs) = nullptr;
+  void (*release_aliases)(const int* inputs, const int* outputs) = nullptr;
 };
 static_assert(sizeof(void*) != 8 || sizeof(CustomOp) == 26 * 8);
 

@@ -14,8 +14,8 @@
 namespace rotary::onnx {
 
 /// One object of JSON, in one of two forms:
-/// - a rope of `rotary inspect --json`: "recipe", "head_dim", "pairing", "axes", ... Its frequencies
-///   may depend on the context of a call; "context_in_use" chooses one for all calls.
+/// - a rope of `rotary inspect --json`: "recipe", "head_dim", "pairing", "axes", ... Its
+///   frequencies may depend on the context of a call; "context_in_use" chooses one for all calls.
 /// - the numbers themselves: "frequencies" (a flat list [pairs x axes]), "head_dim", "pairing", and
 ///   where they are not the default "axes" (their number), "output_pairing", "rotary_offset",
 ///   "scale", "growth" and "growth_origin".

@@ -197,7 +197,7 @@ struct RotateOp : CustomOp {
       *outputs = new int[1]{0};
       return 1;
     };
-    release_may_inplace = [](int* inputs, int* outputs) {
+    release_may_inplace = [](const int* inputs, const int* outputs) {
       delete[] inputs;
       delete[] outputs;
     };
@@ -253,28 +253,29 @@ struct RotateOp : CustomOp {
 };
 
 /// Adds the operators to the options of a session. They live as long as the library.
-void register_ops(const Api& given, ort::SessionOptions* options) {
-  static const Api api = given;
+void register_ops(const Api& api, ort::SessionOptions* options) {
+  static const Api kApi = api;
   static std::array<RotateOp, 4> ops = {RotateOp(ElementType::kFloat32, DType::kFloat32),
                                         RotateOp(ElementType::kFloat16, DType::kFloat16),
                                         RotateOp(ElementType::kBFloat16, DType::kBFloat16),
                                         RotateOp(ElementType::kFloat64, DType::kFloat64)};
-  static ort::CustomOpDomain* const domain = [] {
-    ort::CustomOpDomain* made = api.create_domain(kDomain);
+  static ort::CustomOpDomain* const kRegistered = [] {
+    ort::CustomOpDomain* domain = kApi.create_domain(kDomain);
     for (RotateOp& op : ops) {
-      op.api = &api;
-      api.add(made, &op);
+      op.api = &kApi;
+      kApi.add(domain, &op);
     }
-    return made;
+    return domain;
   }();
-  api.add(options, domain);
+  kApi.add(options, kRegistered);
 }
 
 }  // namespace
 }  // namespace rotary::onnx
 
 /// Called by SessionOptions.register_custom_ops_library().
-extern "C" __attribute__((visibility("default"))) rotary::ort::Status* RegisterCustomOps(
+extern "C" __attribute__((visibility("default"))) rotary::ort::Status*
+RegisterCustomOps(  // NOLINT(readability-identifier-naming): the name is onnxruntime's
     rotary::ort::SessionOptions* options, const rotary::ort::ApiBase* base) {
   using rotary::ort::Api;
   const void* table = base->get_api(rotary::ort::kApiVersion);

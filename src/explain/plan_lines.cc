@@ -30,8 +30,8 @@ std::string part_key(const Json& config, const std::string& rope_name) {
   return "";  // a composite with the keys of its text model at the top
 }
 
-/// Keys of a rope dictionary that say which scaling it is. The others (sections of M-RoPE, a partial
-/// rotation) say what is rotated, and stay.
+/// Keys of a rope dictionary that say which scaling it is. The others (sections of M-RoPE, a
+/// partial rotation) say what is rotated, and stay.
 bool is_of_scaling(const std::string& key) {
   static const std::set<std::string> kKeys = {"alpha",
                                               "attention_factor",
