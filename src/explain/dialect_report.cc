@@ -93,7 +93,8 @@ void add_all_dialects(std::string& text, const std::vector<DialectPair>& pairs, 
   text += table.text(terminal);
   for (const auto& [what, who] : remarks) {
     std::size_t indent = 2;
-    for (const std::string& line : wrap(what + " (" + who + ")", terminal.columns - 4)) {
+    const std::string remark = fmt::format("{} ({})", what, who);
+    for (const std::string& line : wrap(remark, terminal.columns - 4)) {
       text.append(indent, ' ').append(line).append("\n");
       indent = 4;
     }
