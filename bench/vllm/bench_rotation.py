@@ -26,7 +26,8 @@ from vllm.model_executor.layers.rotary_embedding import MRotaryEmbedding, Rotary
 
 HEAD, HEADS, KV_HEADS, ROWS = 128, 32, 8, 8192
 SHAPES = {"prefill of 2048": 2048, "prefill of 256": 256, "decode of 16": 16, "decode of 1": 1}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+#: Not bfloat16: for it vLLM's build for AArch64 needs instructions that not every CPU has.
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def modules(dtype):
@@ -38,9 +39,11 @@ def modules(dtype):
 
 def with_our_kernel():
     """An operator like vLLM's with the kernel that replaces it, so that both can be called."""
-    schema = str(torch.ops._C.rotary_embedding.default._schema)
     library = torch.library.Library("rotary_bench", "DEF")
-    library.define(schema.removeprefix("_C::"))
+    library.define(
+        "rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!)? key, int head_size, "
+        "Tensor cos_sin_cache, bool is_neox, int rope_dim_offset=0, bool inverse=False) -> ()"
+    )
     library.impl("rotary_embedding", table.rotary_embedding, "CPU")
     return library
 

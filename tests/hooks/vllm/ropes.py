@@ -31,8 +31,8 @@ class Case:
 YARN = {"factor": 4.0, "original_max_position_embeddings": 512}
 OUR_YARN = rotary.Yarn(factor=4.0, original_context=512)
 DEEPSEEK = {
-    "rope_type": "deepseek_yarn", "factor": 8.0, "original_max_position_embeddings": 512, "mscale": 1.0,
-    "mscale_all_dim": 0.707,
+    "rope_type": "deepseek_yarn", "factor": 8.0, "original_max_position_embeddings": 512,
+    "mscale": 1.0, "mscale_all_dim": 0.707,
 }  # fmt: skip
 OUR_DEEPSEEK = rotary.Yarn(factor=8.0, original_context=512, mscale=1.0, mscale_all_dim=0.707)
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}

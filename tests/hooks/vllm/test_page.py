@@ -25,4 +25,4 @@ def test_benchmark():
         [sys.executable, script, "--repeats", "1"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "decode of 1, bfloat16" in done.stdout
+    assert "decode of 1, float16" in done.stdout

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's operator _C::rotary_embedding, before and after rotary's kernel is its kernel.
 
-vLLM's build for AArch64 needs instructions for bfloat16, which not every CPU has: for that type,
-results are compared with float64 alone."""
+vLLM's build for AArch64 needs instructions for bfloat16, which not every CPU has, and of tensors
+with a dim for heads its CPU kernel rotates the first head only: in these cases, results are
+compared with float64 alone."""
 
 import itertools
 
@@ -50,7 +51,7 @@ def call(case):
     return [x.float() for x in given[1:3] if x is not None]
 
 
-BEFORE = [None if case[0] is torch.bfloat16 else call(case) for case in CASES]
+BEFORE = [None if case[0] is torch.bfloat16 or case[3] == "heads" else call(case) for case in CASES]
 DEVICE = table.replace_kernel()
 
 

@@ -11,6 +11,7 @@ The environment variable ROTARY_VLLM says what it does:
 from __future__ import annotations
 
 import os
+import sys
 
 MODES = ("table", "exact", "off")
 
@@ -23,29 +24,36 @@ def mode() -> str:
     return found
 
 
-def register() -> None:
-    """Replaces what ROTARY_VLLM says, and logs it. May be called again."""
+def _say(message: str) -> None:
+    """In vLLM's log, or to stderr where it is not set up yet: plugins are loaded before it is."""
     from vllm.logger import init_logger
 
     log = init_logger("vllm.plugins.rotary")  # vLLM shows the messages of its own loggers
+    if log.hasHandlers():
+        log.info("%s", message)
+    else:
+        print(message, file=sys.stderr, flush=True)
+
+
+def register() -> None:
+    """Replaces what ROTARY_VLLM says, and says so. May be called again."""
     chosen = mode()
     if chosen == "table":
         from . import table
 
-        device = table.replace_kernel()
-        log.info(
-            "rotary: replaced the kernel _C::rotary_embedding (%s). Angles are those of vLLM's "
-            "table; ROTARY_VLLM=exact makes them exact, ROTARY_VLLM=off turns this off.",
-            device,
+        _say(
+            f"rotary: replaced the kernel _C::rotary_embedding ({table.replace_kernel()}). Angles "
+            "are those of vLLM's table; ROTARY_VLLM=exact makes them exact, ROTARY_VLLM=off turns "
+            "this off."
         )
     elif chosen == "exact":
         from . import exact
 
         replaced, kept = exact.replace_classes()
-        log.info(
-            "rotary: exact angles in %s. As they were: %s. ROTARY_VLLM=off turns this off.",
-            ", ".join(replaced),
-            ", ".join(f"{name} ({why})" for name, why in kept.items()),
+        reasons = ", ".join(f"{name} ({why})" for name, why in kept.items())
+        _say(
+            f"rotary: exact angles in {', '.join(replaced)}. As they were: {reasons}. "
+            "ROTARY_VLLM=off turns this off."
         )
     else:
-        log.info("rotary: nothing replaced (ROTARY_VLLM=off).")
+        _say("rotary: nothing replaced (ROTARY_VLLM=off).")
