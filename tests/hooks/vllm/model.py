@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Small models with random weights, as folders that vLLM serves: config, weights, tokenizer."""
+"""A small model with random weights, as a folder that vLLM serves: config, weights, tokenizer."""
 
 import pathlib
 
@@ -18,13 +18,8 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0, "original_max_position_embeddings": 256,
 }  # fmt: skip
-YARN = {
-    "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
-    "original_max_position_embeddings": 512,
-}  # fmt: skip
 CONFIGS = {
     "llama3": lambda: transformers.LlamaConfig(**SIZES, rope_parameters=LLAMA3),
-    "yarn": lambda: transformers.Qwen2Config(**SIZES, rope_parameters=YARN),
 }
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Small models served by vLLM with the installed plugin, which its entry point loads."""
+"""A small model served by vLLM with the installed plugin, which its entry point loads."""
 
 import json
 import os
