@@ -4,7 +4,8 @@
 #   scripts/hooks.sh [NAME ...]     default: all, each a folder of tests/hooks
 #
 # Each has a virtual environment of its own, build/hooks/NAME, with the pinned packages of
-# tests/hooks/NAME/requirements.txt. The command and the package `rotary` are those of the build folder. Tests
+# tests/hooks/NAME/requirements.txt, those of requirements-no-deps.txt without what they ask for, and the plugin of
+# python/plugins/NAME where there is one. The command and the package `rotary` are those of the build folder. Tests
 # fail, and are not skipped, where something is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,14 +17,25 @@ if [[ ${#hooks[@]} == 0 ]]; then
   done
 fi
 
+# install NAME ARGUMENT...: with pip, into the environment.
+install() {
+  local folder=build/hooks/$1
+  if ! "$folder/bin/python" -m pip install --disable-pip-version-check "${@:2}" >"$folder/pip.log" 2>&1; then
+    echo "pip could not install ${*:2}:" >&2
+    tail -n 15 "$folder/pip.log" >&2
+    exit 1
+  fi
+}
+
 # prepare NAME: the environment, unless its stamp has the hash of its requirements.
 prepare() {
   local requirements=tests/hooks/$1/requirements.txt folder=build/hooks/$1 hash
+  local alone=tests/hooks/$1/requirements-no-deps.txt
   if [[ ! -f $requirements ]]; then
     echo "hooks.sh: there is no hook '$1': no $requirements" >&2
     exit 2
   fi
-  hash=$(sha256sum "$requirements" | cut -d ' ' -f 1)
+  hash=$(cat "tests/hooks/$1"/requirements*.txt | sha256sum | cut -d ' ' -f 1)
   if [[ -r $folder/requirements.sha256 && $(<"$folder/requirements.sha256") == "$hash" ]]; then
     return
   fi
@@ -31,18 +43,27 @@ prepare() {
   rm -rf "$folder"
   # The package in the build folder is compiled for the Python of .venv.
   .venv/bin/python -m venv "$folder"
-  if ! "$folder/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
-    -r "$requirements" >"$folder/pip.log" 2>&1; then
-    echo "pip could not install $requirements:" >&2
-    tail -n 15 "$folder/pip.log" >&2
-    exit 1
-  fi
+  install "$1" --only-binary :all: -r "$requirements"
+  [[ ! -f $alone ]] || install "$1" --only-binary :all: --no-deps -r "$alone"
   echo "$hash" >"$folder/requirements.sha256"
+}
+
+# install_plugin NAME: from a copy, since setuptools writes into the folder that it builds.
+install_plugin() {
+  local source=python/plugins/$1 copy=build/hooks/$1/plugin
+  [[ -d $source ]] || return 0
+  rm -rf "$copy"
+  cp -r "$source" "$copy"
+  install "$1" --no-deps --no-build-isolation --force-reinstall "$copy"
 }
 
 failed=()
 for hook in "${hooks[@]}"; do
   prepare "$hook"
+  install_plugin "$hook"
+  if [[ -d python/plugins/$hook ]]; then  # plugins call the operators
+    scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch rotary_torch_calls rotary_transformer
+  fi
   if [[ $hook == jax ]]; then  # the calls are compiled with the headers of its jaxlib
     include=$(build/hooks/jax/bin/python -c 'import jax; print(jax.ffi.include_dir())')
     scripts/build.sh default "-DROTARY_JAX_INCLUDE=$include" rotary_jax
@@ -50,6 +71,8 @@ for hook in "${hooks[@]}"; do
   echo "Testing $hook ..."
   ROTARY_COMMAND=$PWD/build/bin/rotary ROTARY_JAX_LIBRARY=$PWD/build/python/librotary_jax.so \
     ROTARY_ONNX_LIBRARY=$PWD/build/python/onnx_op/librotary_onnx.so \
+    ROTARY_TORCH_LIBRARY=$PWD/build/pytorch/librotary_torch.so \
+    ROTARY_TRANSFORMER_LIBRARY=$PWD/build/transformer/librotary_transformer.so \
     PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 \
     "build/hooks/$hook/bin/python" -m pytest -q -p no:cacheprovider "tests/hooks/$hook" || failed+=("$hook")
 done

@@ -40,6 +40,7 @@ from .functional import (
     rotate,
     rotate_,
     rotate_by_table,
+    rotate_by_table_,
     shift,
     shift_,
     unrotate,
@@ -63,5 +64,6 @@ __all__ = [
     "RotaryEmbedding", "Rotation", "Shaw", "Sinusoidal", "T5Bias", "TransformerXL", "adjoint",
     "attend", "attention_backend", "check", "last_attention_backend", "linear_attend",
     "make_encoding", "orthogonal_features", "patch", "qk_norm_rope", "qk_norm_rope_", "rope_text",
-    "rotate", "rotate_", "rotate_by_table", "shift", "shift_", "unrotate", "unrotate_",
+    "rotate", "rotate_", "rotate_by_table", "rotate_by_table_", "shift", "shift_", "unrotate",
+    "unrotate_",
 ]  # fmt: skip

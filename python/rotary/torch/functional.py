@@ -139,3 +139,22 @@ def rotate_by_table(
     two as in transformers. Only the layout of the head is taken from the rope."""
     text = rope if isinstance(rope, str) else rope_text(rope)
     return rotate_all_by_table(tensors, cos, sin, text, token_dim)
+
+
+def rotate_by_table_(
+    *tensors: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    rope: Any,
+    positions: Tensor | None = None,
+    inverse: bool = False,
+    token_dim: int = -3,
+) -> Any:
+    """In place, by a table for all positions, [rows, pairs]: a token takes the row of its position
+    (int32 or int64, [tokens] or [batch, tokens]), which is read where it lies; ValueError for a
+    position that is no row. Without positions, the table has one row per token. `inverse`
+    multiplies by the conjugate. Returns its arguments. No gradient: rotate_by_table has one."""
+    text = rope if isinstance(rope, str) else rope_text(rope)
+    op = ops.adjoint_table_.default if inverse else ops.rotate_table_.default
+    op(tensors, cos, sin, text, positions, token_dim)
+    return tensors[0] if len(tensors) == 1 else tensors
