@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators that rotate into caches of keys and values: append_kv, mla_append and their forms in
+// The operators that rotate into caches of keys and values: append_kv, mla_append, and both in
 // place. On the CPU the library's engine runs them in one pass; elsewhere, and for tensors of more
 // than four dimensions, they are rotate (or norm_rotate) and a store by PyTorch's operators.
 
@@ -238,7 +238,10 @@ struct MlaParts {
                       "[mla_rope_append] the cache must be [blocks, block_size, row] or [slots, "
                       "row], got ",
                       cache.sizes());
-    if (options.type == "rows") return set_rows(cache, k, n, scale);
+    if (options.type == "rows") {
+      set_rows(cache, k, n, scale);
+      return;
+    }
     TORCH_CHECK_VALUE(cache.size(-1) == n + tail, "[mla_rope_append] a row must have ", n, " + ",
                       tail, " elements, got ", cache.size(-1));
     values = make_store(kMla, cache.narrow(-1, 0, n).unsqueeze(-2), scale, {}, options);

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Caches of keys and values, quantised or not (rotary/kv_cache.h), as PyTorch's tensors: stored into
-// by the library's engine on the CPU, by PyTorch's operators elsewhere, with the same bits.
+// Caches of keys and values, quantised or not (rotary/kv_cache.h), as PyTorch's tensors. The
+// library's engine stores on the CPU, PyTorch's operators elsewhere, with the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>

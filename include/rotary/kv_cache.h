@@ -6,7 +6,7 @@
 ///   rope.append({.q = q, .k = k, .v = v,                       // q in place; [tokens, heads, 128]
 ///                .keys = {key_cache}, .values = {value_cache},  // [blocks, block_size, heads, 128]
 ///                .slots = rotary::Slots::flat(slot_mapping)},
-///               rotary::Positions::ids(positions));
+///               rotary::Positions::ids(position_ids));
 ///
 /// The results have the bits of the unfused chain: rotate() (or norm_rotate()), rounded to the type
 /// of the tensor, then quantised as StoredTensor says, then stored.

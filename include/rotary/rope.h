@@ -150,7 +150,7 @@ class Rope {
   void unrotate_to(const ConstTensorView& in, const StoredTensor& out,
                    const Positions& positions) const;
 
-  /// shift() of the keys in those slots of a cache on the CPU. Quantised keys are read, turned in
+  /// shift() of the keys in those slots of a cache on the CPU. Quantised keys are read, rotated in
   /// float32 and quantised again, by their given scales or by newly computed ones. What that loses:
   /// at most half a step of the type (kv_cache.h) and 1e-6 of the pair's magnitude, unless a given
   /// scale saturates. Of a slot that is listed twice the last token counts.

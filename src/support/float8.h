@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The 8-bit floating-point types of the Open Compute Project: the numbers that their bits stand for.
+// The 8-bit floating-point types of the Open Compute Project: what their bits stand for.
 #pragma once
 
 #include <array>

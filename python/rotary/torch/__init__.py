@@ -26,7 +26,6 @@ from .cache import (
     rope_append_kv,
     rotate_quantized,
     shift_cached_,
-    unrotate_quantized,
 )
 from .context_parallel import ContextParallel
 from .encodings import (
@@ -73,5 +72,5 @@ __all__ = [
     "make_encoding", "mla_rope_append", "orthogonal_features", "patch",
     "qk_norm_rope", "qk_norm_rope_", "rerotate_cached_", "rope_append_kv",
     "rope_text", "rotate", "rotate_", "rotate_by_table", "rotate_quantized", "shift", "shift_",
-    "shift_cached_", "unrotate", "unrotate_", "unrotate_quantized",
+    "shift_cached_", "unrotate", "unrotate_",
 ]  # fmt: skip

@@ -33,6 +33,15 @@ def _text(rope: Any) -> str:
     return rope if isinstance(rope, str) else rope_text(rope)
 
 
+def _apply(name: str, in_place: bool, q: Tensor, *arguments: Any) -> Tensor:
+    """The operator, or its form in place; q as it is then."""
+    if in_place:
+        getattr(ops, name + "_").default(q, *arguments)
+        return q
+    result: Tensor = getattr(ops, name).default(q, *arguments)
+    return result
+
+
 def rope_append_kv(
     q: Tensor,
     k: Tensor,
@@ -43,23 +52,32 @@ def rope_append_kv(
     *,
     rope: Any,
     positions: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    first: int = 0,
+    token_dim: int = -3,
+    block_table: Tensor | None = None,
+    sequences: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    key_scales: Tensor | None = None,
+    value_scales: Tensor | None = None,
+    scale_use: str = "divide",
+    cache_type: str = "auto",
+    norm: str = "none",
+    q_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    eps: float = 1e-6,
+    rounding: str = "tensor",
     in_place: bool = False,
-    **options: Any,
 ) -> Tensor:
     """Rotates q, rotates k into key_cache, copies v into value_cache, and returns q: a new tensor,
-    or with in_place=True q itself. Other options, with their defaults:
-
-    cu_seqlens=None, first=0, token_dim=-3                      as in rotate()
-    block_table=None, sequences=None, k_scale=None, v_scale=None, key_scales=None,
-    value_scales=None, scale_use="divide", cache_type="auto"    as above
-    norm="none", q_weight=None, k_weight=None, eps=1e-6, rounding="tensor"   as in qk_norm_rope()
-    """
-    tensors = (q, k, v, key_cache, value_cache, slot_mapping, _text(rope))
-    if in_place:
-        ops.append_kv_.default(*tensors, positions=positions, **options)
-        return q
-    result: Tensor = ops.append_kv.default(*tensors, positions=positions, **options)
-    return result
+    or with in_place=True q itself. Tensors and positions are those of rotate(), the norm of q and k
+    before it is that of qk_norm_rope()."""
+    return _apply(
+        "append_kv", in_place, q, k, v, key_cache, value_cache, slot_mapping, _text(rope),
+        block_table, sequences, positions, cu_seqlens, first, token_dim, k_scale, v_scale,
+        key_scales, value_scales, scale_use, cache_type, q_weight, k_weight, eps, norm, rounding,
+    )  # fmt: skip
 
 
 def mla_rope_append(
@@ -71,8 +89,14 @@ def mla_rope_append(
     *,
     rope: Any,
     positions: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    first: int = 0,
+    block_table: Tensor | None = None,
+    sequences: Tensor | None = None,
+    scale: Tensor | None = None,
+    scale_use: str = "divide",
+    cache_type: str = "auto",
     in_place: bool = False,
-    **options: Any,
 ) -> Tensor:
     """Multi-head latent attention: rotates q [.., tokens, heads, n] and returns it as
     rope_append_kv() does; rotates the shared key k [.., tokens, n] and stores it behind the latent
@@ -80,27 +104,33 @@ def mla_rope_append(
 
     cache_type  "auto", "e4m3", "e5m2": latent and key, m + n elements of one type, with `scale`
                 "rows": m bytes of e4m3, a computed float32 scale for each 128 of them, then the key
-                in its own type: 656 bytes for 512 + 64 elements of bfloat16
-    Other options: cu_seqlens, first, block_table, sequences, scale=None, scale_use="divide".
-    """
-    tensors = (q, k, latent, cache, slot_mapping, _text(rope))
-    if in_place:
-        ops.mla_append_.default(*tensors, positions=positions, **options)
-        return q
-    result: Tensor = ops.mla_append.default(*tensors, positions=positions, **options)
-    return result
+                in its own type: 656 bytes for 512 + 64 elements of bfloat16"""
+    return _apply(
+        "mla_append", in_place, q, k, latent, cache, slot_mapping, _text(rope), block_table,
+        sequences, positions, cu_seqlens, first, scale, scale_use, cache_type,
+    )  # fmt: skip
 
 
 def shift_cached_(
-    keys: Tensor, slot_mapping: Tensor, *, rope: Any, delta: int | Tensor, **options: Any
+    keys: Tensor,
+    slot_mapping: Tensor,
+    *,
+    rope: Any,
+    delta: int | Tensor,
+    block_table: Tensor | None = None,
+    sequences: Tensor | None = None,
+    scale: Tensor | None = None,
+    scales: Tensor | None = None,
+    scale_use: str = "divide",
+    cache_type: str = "auto",
 ) -> Tensor:
-    """shift() of the keys in those slots of a cache, in place. Quantised keys are read, turned in
-    float32 and quantised again.
-
-    Options: block_table=None, sequences=None, scale=None, scales=None (computed ones),
-    scale_use="divide", cache_type="auto"."""
-    where: dict[str, Any] = {"delta": delta} if isinstance(delta, Tensor) else {"first": delta}
-    ops.shift_cached_.default(keys, slot_mapping, _text(rope), **where, **options)
+    """shift() of the keys in those slots of a cache, in place. Quantised keys are read, rotated in
+    float32 and quantised again, by their `scale`, or by new ones that are written to `scales`."""
+    distances, first = (delta, 0) if isinstance(delta, Tensor) else (None, delta)
+    ops.shift_cached_.default(
+        keys, slot_mapping, _text(rope), block_table, sequences, distances, first, scale, scales,
+        scale_use, cache_type,
+    )  # fmt: skip
     return keys
 
 
@@ -111,29 +141,40 @@ def rerotate_cached_(
     source: Any,
     target: Any,
     positions: Tensor | None = None,
-    **options: Any,
+    first: int = 0,
+    block_table: Tensor | None = None,
+    sequences: Tensor | None = None,
+    scale: Tensor | None = None,
+    scales: Tensor | None = None,
+    scale_use: str = "divide",
+    cache_type: str = "auto",
 ) -> Tensor:
     """Changes keys of a cache that the rope `source` rotated at `positions` to those of `target`,
-    in place. Options as in shift_cached_(), and first=0 for a range of positions."""
-    ropes = (_text(source), _text(target))
-    ops.rerotate_cached_.default(keys, slot_mapping, *ropes, positions=positions, **options)
+    in place, as shift_cached_() does it."""
+    ops.rerotate_cached_.default(
+        keys, slot_mapping, _text(source), _text(target), block_table, sequences, positions, first,
+        scale, scales, scale_use, cache_type,
+    )  # fmt: skip
     return keys
 
 
-def _quantized(x: Tensor, op: str, rope: Any, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    data, scales = ops.rotate_quantized.default(x, _text(rope), op=op, **options)
+def rotate_quantized(
+    x: Tensor,
+    *,
+    rope: Any,
+    positions: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    first: int = 0,
+    group_size: int = 128,
+    dtype: str = "e4m3",
+    scale_use: str = "divide",
+    inverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """rotate() (with inverse=True unrotate(), as for the output of attention over rotated values)
+    into 8-bit elements, "e4m3", "e5m2" or "int8", and the computed float32 scales
+    [.., tokens, heads, groups] of each group_size elements of a head."""
+    op = "unrotate" if inverse else "rotate"
+    data, scales = ops.rotate_quantized.default(
+        x, _text(rope), group_size, dtype, op, positions, cu_seqlens, first, scale_use
+    )
     return data, scales
-
-
-def rotate_quantized(x: Tensor, *, rope: Any, **options: Any) -> tuple[Tensor, Tensor]:
-    """rotate() into 8-bit elements, and the float32 scales [.., tokens, heads, groups] of each
-    group of group_size elements of a head.
-
-    Options: group_size=128, dtype="e4m3" ("e5m2", "int8"), positions=None, cu_seqlens=None,
-    first=0, scale_use="divide"."""
-    return _quantized(x, "rotate", rope, options)
-
-
-def unrotate_quantized(x: Tensor, *, rope: Any, **options: Any) -> tuple[Tensor, Tensor]:
-    """unrotate() likewise: the output of attention whose values were rotated."""
-    return _quantized(x, "unrotate", rope, options)
