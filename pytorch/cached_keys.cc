@@ -45,7 +45,7 @@ void check_keys(std::string_view function, const at::Tensor& keys, const at::Ten
                     "] slots must be [tokens] or [batch, tokens], got ", slots.sym_sizes());
 }
 
-/// Keys [.., tokens, heads, head_dim] of those slots, turned by `work`, and back.
+/// Keys [.., tokens, heads, head_dim] of those slots, changed by `work`, and back.
 template <typename Work>
 void by_operators(const CacheStore& keys, const CacheSlots& slots, const Work& work) {
   const at::Tensor& indices = slots.indices;

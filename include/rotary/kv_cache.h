@@ -3,8 +3,8 @@
 
 /// Rotation into a cache of keys and values, contiguous or paged, quantised or not, in one pass.
 ///
-///   rope.append({.q = q, .k = k, .v = v,                       // q in place; [tokens, heads, 128]
-///                .keys = {key_cache}, .values = {value_cache},  // [blocks, block_size, heads, 128]
+///   rope.append({.q = q, .k = k, .v = v,                         // [tokens, heads, 128]
+///                .keys = {key_cache}, .values = {value_cache},   // [blocks, rows, heads, 128]
 ///                .slots = rotary::Slots::flat(slot_mapping)},
 ///               rotary::Positions::ids(position_ids));
 ///

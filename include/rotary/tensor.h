@@ -19,8 +19,8 @@
 namespace rotary {
 
 /// Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32. The 8-bit types
-/// are those of the Open Compute Project, as outputs of rotate() on CUDA and in caches (kv_cache.h):
-/// e4m3 has no infinity and a maximum of 448, e5m2 a maximum of 57344. int8 is for caches only.
+/// are those of the Open Compute Project, for outputs on CUDA and for caches (kv_cache.h): e4m3 has
+/// no infinity and a maximum of 448, e5m2 a maximum of 57344. int8 is for caches only.
 enum class DType : std::uint8_t {
   kFloat16,
   kBFloat16,

@@ -39,17 +39,18 @@ struct Float8Code {
     constexpr int kShift = 23 - kMantissa;
     const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(du, x)), hn::Set(du, 0x80u));
     const auto size = hn::Min(hn::Abs(x), hn::Set(d, kMax));
-    const auto bits = hn::BitCast(du, size);
-    const auto odd = hn::And(hn::ShiftRight<kShift>(bits), hn::Set(du, 1u));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, (1u << (kShift - 1)) - 1)));
-    const auto normal = hn::Sub(hn::ShiftRight<kShift>(rounded),
-                                hn::Set(du, static_cast<std::uint32_t>(127 - kBias) << kMantissa));
-    // Subnormals are multiples of the smallest: a sum whose last bit that is lets the float unit
-    // round.
-    const auto magic = hn::Set(d, power_of_two(23 - (kBias - 1 + kMantissa)));
-    const auto small = hn::Sub(hn::BitCast(du, hn::Add(size, magic)), hn::BitCast(du, magic));
-    const auto is_small = hn::RebindMask(du, hn::Lt(size, hn::Set(d, power_of_two(1 - kBias))));
-    const auto code = hn::Or(sign, hn::IfThenElse(is_small, small, normal));
+    // A sum with 2^(exponent + kShift) ends with the last bit of the result, so that the float unit
+    // rounds; its lower bits are then the mantissa with its leading 1. Subnormals have the exponent
+    // of the smallest normal number.
+    const auto exponent = hn::Max(hn::And(size, hn::BitCast(d, hn::Set(du, 0x7f800000u))),
+                                  hn::Set(d, power_of_two(1 - kBias)));
+    const auto exponent_bits = hn::BitCast(du, exponent);
+    const auto magic =
+        hn::Add(exponent_bits, hn::Set(du, static_cast<std::uint32_t>(kShift) << 23));
+    const auto sum = hn::BitCast(du, hn::Add(size, hn::BitCast(d, magic)));
+    const auto base = hn::Sub(hn::ShiftRight<kShift>(exponent_bits),
+                              hn::Set(du, static_cast<std::uint32_t>(128 - kBias) << kMantissa));
+    const auto code = hn::Or(sign, hn::Add(hn::Sub(sum, magic), base));
     return hn::IfThenElse(hn::RebindMask(du, hn::Eq(x, x)), code, hn::Set(du, 0x7fu));
   }
 };
@@ -71,6 +72,24 @@ struct Int8Code {
     return hn::And(whole, hn::Set(du, 0xffu));
   }
 };
+
+/// Stores the elements of four vectors of codes.
+template <class D, class V>
+HWY_INLINE void store_codes(D d, V c0, V c1, V c2, V c3, std::uint8_t* to) {
+#if ROTARY_CPU_IS_NEON
+  (void)d;
+  const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(c0.raw), vreinterpretq_u16_u32(c1.raw));
+  const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(c2.raw), vreinterpretq_u16_u32(c3.raw));
+  vst1q_u8(to, vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)));
+#else
+  const hn::Rebind<std::uint8_t, D> d8;
+  const hn::RebindToSigned<D> di;
+  for (const V& code : {c0, c1, c2, c3}) {
+    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, code)), d8, to);
+    to += hn::Lanes(d);
+  }
+#endif
+}
 
 }  // namespace rotary::internal::ROTARY_CPU_NAMESPACE
 HWY_AFTER_NAMESPACE();

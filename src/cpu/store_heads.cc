@@ -53,54 +53,61 @@ Scaling computed_scaling(ScaleUse use, float max) {
   return {std::max(max / Q::kMax, kMinScale), true};
 }
 
+template <class E, class D>
+HWY_INLINE hn::Vec<D> magnitude(D d, const typename E::Storage* from) {
+  const auto x = hn::Abs(E::load(d, from));
+  return hn::IfThenElseZero(hn::Eq(x, x), x);
+}
+
 /// The largest magnitude of n elements, NaN aside; at most the largest float.
 template <class E>
 HWY_INLINE float max_magnitude(const typename E::Storage* from, std::int64_t step, std::int64_t n) {
-  const auto size = [from, step](auto d, std::int64_t i) HWY_ATTR {
-    const auto x = hn::Abs(E::load(d, from + i * step));
-    return hn::IfThenElseZero(hn::Eq(x, x), x);
-  };
   std::int64_t i = 0;
   float max = 0.0f;
   if (step == 1) {
     const FullTag<float> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     auto all = hn::Zero(d);
-    for (; i + lanes <= n; i += lanes) all = hn::Max(all, size(d, i));
+    for (; i + lanes <= n; i += lanes) all = hn::Max(all, magnitude<E>(d, from + i));
     alignas(64) float each[kMaxLanes<decltype(d)>];
     hn::StoreU(all, d, each);
     for (std::int64_t k = 0; k < lanes; ++k) max = std::max(max, each[k]);
   }
   const OneTag<float> one;
-  for (; i < n; ++i) max = std::max(max, hn::GetLane(size(one, i)));
+  for (; i < n; ++i) max = std::max(max, hn::GetLane(magnitude<E>(one, from + i * step)));
   return std::min(max, std::numeric_limits<float>::max());
+}
+
+/// A function, not a lambda: those GCC does not inline by force.
+template <class E, class Q, bool kDivides, class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> code_of(D d, const typename E::Storage* from,
+                                                    hn::Vec<D> scale) {
+  const auto x = E::load(d, from);
+  return Q::encode(d, kDivides ? hn::Div(x, scale) : hn::Mul(x, scale));
 }
 
 template <class E, class Q, bool kDivides>
 HWY_INLINE void quantize_elements(const typename E::Storage* from, std::int64_t step,
                                   std::int64_t n, float scale, std::uint8_t* to) {
-  const auto put = [from, step, scale, to](auto d, std::int64_t i) HWY_ATTR {
-    const hn::Rebind<std::uint8_t, decltype(d)> d8;
-    const hn::RebindToSigned<decltype(d)> di;
-    const auto x = E::load(d, from + i * step);
-    const auto s = hn::Set(d, scale);
-    const auto code = Q::encode(d, kDivides ? hn::Div(x, s) : hn::Mul(x, s));
-    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, code)), d8, to + i);
-  };
   std::int64_t i = 0;
   if (step == 1) {
     const FullTag<float> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    const auto s = hn::Set(d, scale);
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      put(d, i);
-      put(d, i + lanes);
-      put(d, i + 2 * lanes);
-      put(d, i + 3 * lanes);
+      const auto c0 = code_of<E, Q, kDivides>(d, from + i, s);
+      const auto c1 = code_of<E, Q, kDivides>(d, from + i + lanes, s);
+      const auto c2 = code_of<E, Q, kDivides>(d, from + i + 2 * lanes, s);
+      const auto c3 = code_of<E, Q, kDivides>(d, from + i + 3 * lanes, s);
+      store_codes(d, c0, c1, c2, c3, to + i);
     }
-    for (; i + lanes <= n; i += lanes) put(d, i);
   }
   const OneTag<float> one;
-  for (; i < n; ++i) put(one, i);
+  const auto s = hn::Set(one, scale);
+  for (; i < n; ++i) {
+    to[i] =
+        static_cast<std::uint8_t>(hn::GetLane(code_of<E, Q, kDivides>(one, from + i * step, s)));
+  }
 }
 
 template <class E, class Q>
