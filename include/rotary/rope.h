@@ -22,6 +22,7 @@
 
 #include "rotary/cuda.h"
 #include "rotary/frequencies.h"
+#include "rotary/kv_cache.h"
 #include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
@@ -134,6 +135,27 @@ class Rope {
     norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
   }
 
+  /// Rotates q, rotates k into a cache of keys, and copies v into a cache of values, in one pass
+  /// (kv_cache.h). Tensors, caches, slots and scales are on the CPU; q, k and v share batch and
+  /// tokens. The bits are those of rotate() (with a norm, of norm_rotate()), then of the store.
+  /// Throws std::invalid_argument also for slots outside of the caches, and for caches that overlap
+  /// each other or anything that is read. Allocates the list of slots, 64 KiB for each thread, and
+  /// with a norm as much as k.
+  void append(const KvAppend& tensors, const Positions& positions) const;
+
+  /// rotate() or unrotate() of a tensor on the CPU, quantised as `out` says; out.data has its
+  /// shape.
+  void rotate_to(const ConstTensorView& in, const StoredTensor& out,
+                 const Positions& positions) const;
+  void unrotate_to(const ConstTensorView& in, const StoredTensor& out,
+                   const Positions& positions) const;
+
+  /// shift() of the keys in those slots of a cache on the CPU. Quantised keys are read, rotated in
+  /// float32 and quantised again, by their given scales or by newly computed ones. What that loses:
+  /// at most half a step of the type (kv_cache.h) and 1e-6 of the pair's magnitude, unless a given
+  /// scale saturates. Of a slot that is listed twice the last token counts.
+  void shift_cached(const StoredTensor& keys, const Slots& slots, const Positions& delta) const;
+
   /// The inverse, scale included: reads the output pairing and writes the input pairing.
   void unrotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
   void unrotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
@@ -188,6 +210,8 @@ class Rope {
  private:
   friend void rerotate(const Operands& keys, const Rope& from, const Rope& to,
                        const Positions& positions, Stream stream);
+  friend void rerotate_cached(const StoredTensor& keys, const Slots& slots, const Rope& from,
+                              const Rope& to, const Positions& positions);
   struct State;
   std::shared_ptr<const State> state_;
 };
@@ -199,5 +223,9 @@ class Rope {
 /// the threads of `to`.
 void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions,
               Stream stream = {});
+
+/// rerotate() of the keys in those slots of a cache on the CPU, as Rope::shift_cached does it.
+void rerotate_cached(const StoredTensor& keys, const Slots& slots, const Rope& from, const Rope& to,
+                     const Positions& positions);
 
 }  // namespace rotary

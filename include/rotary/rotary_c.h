@@ -55,7 +55,7 @@ extern "C" {
 
 /// Incremented with each addition to these headers. Programs built against a smaller one keep
 /// working.
-#define ROTARY_C_API_VERSION 3u
+#define ROTARY_C_API_VERSION 4u
 
 /// ROTARY_C_API_VERSION of the loaded library.
 ROTARY_C_API uint32_t rotary_c_api_version(void);
@@ -226,6 +226,35 @@ ROTARY_C_API rotary_status rotary_rope_cos_sin(const rotary_rope* rope,
                                                const rotary_tensor* cosines,
                                                const rotary_tensor* sines,
                                                const rotary_positions* positions);
+
+// ---- Rotation into caches -----------------------------------------------------------------------
+
+/// Rotates q (NULL: none) into q_out (NULL: in place), k into `keys`, and copies v into `values`
+/// (both NULL: none), in one pass on the CPU: Rope::append of kv_cache.h. This and the next three
+/// allocate. Since version 4.
+ROTARY_C_API rotary_status rotary_rope_append(const rotary_rope* rope, const rotary_tensor* q,
+                                              const rotary_tensor* q_out, const rotary_tensor* k,
+                                              const rotary_tensor* v, const rotary_stored* keys,
+                                              const rotary_stored* values,
+                                              const rotary_slots* slots,
+                                              const rotary_positions* positions);
+
+/// Rotates `in` into a tensor of its shape that may be quantised; `inverse`: 1 for unrotate, else
+/// 0. Since version 4.
+ROTARY_C_API rotary_status rotary_rope_rotate_to(const rotary_rope* rope, const rotary_tensor* in,
+                                                 const rotary_stored* out, int32_t inverse,
+                                                 const rotary_positions* positions);
+
+/// shift and rerotate of the keys in those slots of a cache. Since version 4.
+ROTARY_C_API rotary_status rotary_rope_shift_cached(const rotary_rope* rope,
+                                                    const rotary_stored* keys,
+                                                    const rotary_slots* slots,
+                                                    const rotary_positions* delta);
+ROTARY_C_API rotary_status rotary_rope_rerotate_cached(const rotary_rope* from,
+                                                       const rotary_rope* to,
+                                                       const rotary_stored* keys,
+                                                       const rotary_slots* slots,
+                                                       const rotary_positions* positions);
 
 // ---- Rotation by the caller's cos/sin tables ----------------------------------------------------
 

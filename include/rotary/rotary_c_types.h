@@ -34,8 +34,9 @@ enum {
   ROTARY_DTYPE_FLOAT64 = 4,
   ROTARY_DTYPE_INT32 = 5,
   ROTARY_DTYPE_INT64 = 6,
-  ROTARY_DTYPE_FLOAT8_E4M3 = 7,  // this and the next: outputs on CUDA only
+  ROTARY_DTYPE_FLOAT8_E4M3 = 7,  // this and the next: outputs on CUDA, and caches
   ROTARY_DTYPE_FLOAT8_E5M2 = 8,
+  ROTARY_DTYPE_INT8 = 9,  // caches only; since version 4
 };
 
 enum { ROTARY_DEVICE_CPU = 0, ROTARY_DEVICE_CUDA = 1 };
@@ -75,6 +76,47 @@ static inline rotary_tensor rotary_tensor_contiguous(void* data, rotary_dtype dt
     x.strides[i] = (int64_t)stride;
     stride *= (uint64_t)shape[i];
   }
+  return x;
+}
+
+typedef int32_t rotary_scale_use;
+enum {
+  ROTARY_SCALE_DIVIDE = 0,    // stored = x / scale
+  ROTARY_SCALE_MULTIPLY = 1,  // stored = x * scale
+};
+
+/// Heads as a cache holds them, quantised or not: StoredTensor of kv_cache.h. Since version 4.
+typedef struct rotary_stored {
+  uint32_t struct_size;
+  rotary_scale_use use;
+  const rotary_tensor* data;   // [blocks, block_size, heads, head_dim] or [slots, heads, head_dim]
+  const rotary_tensor* scale;  // given: float32 [1] or [heads]; NULL: 1
+  const rotary_tensor* computed_scales;  // written, instead of a given one; NULL: none
+} rotary_stored;
+
+static inline rotary_stored rotary_stored_init(const rotary_tensor* data) {
+  rotary_stored x;
+  memset(&x, 0, sizeof(x));
+  x.struct_size = sizeof(x);
+  x.data = data;
+  return x;
+}
+
+/// Where in a cache each token is: Slots of kv_cache.h. With a block table, indices are those of
+/// the tokens in their sequences. Since version 4.
+typedef struct rotary_slots {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const rotary_tensor* indices;      // int32 or int64, [batch, tokens] or [n]; -1: not stored
+  const rotary_tensor* block_table;  // [sequences, max_blocks]; NULL: indices are slots
+  const rotary_tensor* sequences;    // of the shape of indices; NULL: the batch row
+} rotary_slots;
+
+static inline rotary_slots rotary_slots_flat(const rotary_tensor* slots) {
+  rotary_slots x;
+  memset(&x, 0, sizeof(x));
+  x.struct_size = sizeof(x);
+  x.indices = slots;
   return x;
 }
 

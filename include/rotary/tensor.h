@@ -19,8 +19,8 @@
 namespace rotary {
 
 /// Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32. The 8-bit types
-/// are those of the Open Compute Project, as outputs on CUDA only: e4m3 has no infinity and a
-/// maximum of 448, e5m2 a maximum of 57344.
+/// are those of the Open Compute Project, for outputs on CUDA and for caches (kv_cache.h): e4m3 has
+/// no infinity and a maximum of 448, e5m2 a maximum of 57344. int8 is for caches only.
 enum class DType : std::uint8_t {
   kFloat16,
   kBFloat16,
@@ -29,7 +29,8 @@ enum class DType : std::uint8_t {
   kInt32,
   kInt64,
   kFloat8E4M3,
-  kFloat8E5M2
+  kFloat8E5M2,
+  kInt8
 };
 
 /// Bytes of one element.
@@ -37,6 +38,7 @@ constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kFloat8E4M3:
     case DType::kFloat8E5M2:
+    case DType::kInt8:
       return 1;
     case DType::kFloat16:
     case DType::kBFloat16:
@@ -53,7 +55,7 @@ constexpr std::size_t size_of(DType dtype) noexcept {
 /// "float32", "bfloat16", ...
 std::string_view name_of(DType dtype) noexcept;
 constexpr bool is_floating_point(DType dtype) noexcept {
-  return dtype != DType::kInt32 && dtype != DType::kInt64;
+  return dtype != DType::kInt32 && dtype != DType::kInt64 && dtype != DType::kInt8;
 }
 constexpr bool is_float8(DType dtype) noexcept {
   return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;

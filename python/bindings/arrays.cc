@@ -43,14 +43,15 @@ DType dtype_of(std::string_view function, nb::dlpack::dtype dtype) {
     DType dtype;
   };
   using Code = nb::dlpack::dtype_code;
-  static constexpr std::array<Known, 8> kKnown{{{Code::Float, 16, DType::kFloat16},
+  static constexpr std::array<Known, 9> kKnown{{{Code::Float, 16, DType::kFloat16},
                                                 {Code::Bfloat, 16, DType::kBFloat16},
                                                 {Code::Float, 32, DType::kFloat32},
                                                 {Code::Float, 64, DType::kFloat64},
                                                 {Code::Int, 32, DType::kInt32},
                                                 {Code::Int, 64, DType::kInt64},
                                                 {Code::Float8_E4M3FN, 8, DType::kFloat8E4M3},
-                                                {Code::Float8_E5M2, 8, DType::kFloat8E5M2}}};
+                                                {Code::Float8_E5M2, 8, DType::kFloat8E5M2},
+                                                {Code::Int, 8, DType::kInt8}}};
   for (const Known& known : kKnown) {
     if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits &&
         dtype.lanes == 1) {
@@ -95,13 +96,20 @@ View view_of(std::string_view function, const AnyArray& array, std::optional<DTy
   return view;
 }
 
+DType named_dtype(std::string_view name) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat8E5M2}) {
+    if (name == rotary::name_of(dtype)) return dtype;
+  }
+  throw std::invalid_argument("[rotary] no type is called " + std::string(name));
+}
+
 template <typename View, typename AnyArray>
 View imported(std::string_view function, nb::handle object, std::vector<AnyArray>& memory) {
   std::optional<DType> dtype;
   nb::object source = nb::borrow(object);
   if (nb::isinstance<nb::tuple>(object)) {
     source = object[0];
-    dtype = DType::kBFloat16;
+    dtype = named_dtype(nb::cast<std::string>(object[1]));
   }
   AnyArray array;
   if (!nb::try_cast<AnyArray>(source, array, false)) {

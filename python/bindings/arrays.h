@@ -26,10 +26,10 @@ struct Memory {
   std::vector<ConstArray> read{};
 };
 
-/// `object` is an array, a DLPack capsule, or a tuple (array of 16-bit elements, "bfloat16") for
-/// NumPy's extension types. Throws TypeError for anything else and for read-only memory that is to
-/// be written, std::invalid_argument for a rank, type or device that rotary does not have;
-/// `function` names the caller in messages.
+/// `object` is an array, a DLPack capsule, or a tuple (array of as many bits, "bfloat16",
+/// "float8_e4m3" or "float8_e5m2") for NumPy's extension types. Throws TypeError for anything else
+/// and for read-only memory that is to be written, std::invalid_argument for a rank, type or device
+/// that rotary does not have; `function` names the caller in messages.
 TensorView writable(std::string_view function, nb::handle object, Memory& memory);
 ConstTensorView readable(std::string_view function, nb::handle object, Memory& memory);
 

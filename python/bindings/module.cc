@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   rotary::python::add_frequencies(m);
   rotary::python::add_positions(m);
   rotary::python::add_rope(m);
+  rotary::python::add_kv_cache(m);
   rotary::python::add_model(m);
   rotary::python::add_analysis(m);
   rotary::python::add_dialects(m);

@@ -12,6 +12,7 @@ void add_analysis(nanobind::module_& m);
 void add_dialects(nanobind::module_& m);
 void add_errors(nanobind::module_& m);
 void add_frequencies(nanobind::module_& m);
+void add_kv_cache(nanobind::module_& m);
 void add_positions(nanobind::module_& m);
 void add_rope(nanobind::module_& m);
 void add_model(nanobind::module_& m);

@@ -28,6 +28,7 @@ from .dialects import Dialect, DialectDiff, Plan, diff, known_dialects, plan
 from .errors import CudaError, IoError
 from .exploration import Exploration, explore
 from .inspection import Inspection, inspect
+from .kv_cache import append_kv, rerotate_cached_, shift_cached_
 from .layout import Cache, HeadLayout, Pairing, Precision
 from .model import ContextLength, Model, ModelRope, known_model_types
 from .positions import at, packed, packed_at, positions, ranges
@@ -66,11 +67,12 @@ __all__ = [
     "Inspection", "IoError", "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model",
     "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan", "Positions",
     "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos", "Yarn",
-    "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "at", "cpu_target",
+    "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "append_kv", "at", "cpu_target",
     "cpu_targets", "critical_dim", "cuda_device_count", "decay", "depends_on_context", "diff",
     "explore", "has_cuda", "inspect", "known_dialects", "known_model_types", "make_frequencies",
     "negative_distance", "packed", "packed_at", "plan", "plot", "position_plane", "positions",
-    "ranges", "relative_scores", "smallest_base", "turns", "wavelengths",
+    "ranges", "relative_scores", "rerotate_cached_", "shift_cached_", "smallest_base", "turns",
+    "wavelengths",
 ]  # fmt: skip
 
 

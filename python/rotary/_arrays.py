@@ -20,6 +20,10 @@ _LEGACY_STREAM = 1
 _CUDA_DEVICES = (2, 13)
 
 
+#: ml_dtypes' names of the 8-bit types, and rotary's.
+_FLOAT8 = {"float8_e4m3fn": "float8_e4m3", "float8_e5m2": "float8_e5m2"}
+
+
 class Library:
     """Any array with DLPack and the array API; base class of those that need more."""
 
@@ -72,6 +76,8 @@ class NumPy(Library):
             raise ValueError("[rotary] the array is read-only and cannot be changed in place")
         if x.dtype.kind == "V" and x.dtype.name == "bfloat16":  # ml_dtypes; DLPack refuses it
             return x.view(np.uint16), "bfloat16"
+        if x.dtype.name in _FLOAT8:  # likewise
+            return x.view(np.uint8), _FLOAT8[x.dtype.name]
         return x
 
     def empty_like(self, x: Any) -> Any:

@@ -16,7 +16,7 @@ namespace {
 // Enumerators have the same order in both languages, from 0 or from 1.
 static_assert(static_cast<int>(DType::kFloat16) + 1 == ROTARY_DTYPE_FLOAT16);
 static_assert(static_cast<int>(DType::kInt64) + 1 == ROTARY_DTYPE_INT64);
-static_assert(static_cast<int>(DType::kFloat8E5M2) + 1 == ROTARY_DTYPE_FLOAT8_E5M2);
+static_assert(static_cast<int>(DType::kInt8) + 1 == ROTARY_DTYPE_INT8);
 static_assert(static_cast<int>(Pairing::kInterleaved) + 1 == ROTARY_PAIRING_INTERLEAVED);
 static_assert(static_cast<int>(Pairing::kHalf) + 1 == ROTARY_PAIRING_HALF);
 static_assert(static_cast<int>(Precision::kReference) == ROTARY_PRECISION_REFERENCE);
@@ -36,7 +36,7 @@ TensorView view_of(const Call& call, const rotary_tensor& tensor, const Name& na
   TensorView view;
   view.data = tensor.data;
   const std::int32_t dtype =
-      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_FLOAT8_E5M2, name.dot("dtype"));
+      call.choose(tensor.dtype, ROTARY_DTYPE_FLOAT16, ROTARY_DTYPE_INT8, name.dot("dtype"));
   view.dtype = static_cast<DType>(dtype - 1);
   view.rank = tensor.rank;
   for (std::size_t i = 0; i < kMaxRank; ++i) {

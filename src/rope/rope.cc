@@ -14,6 +14,20 @@
 
 namespace rotary {
 
+void internal::check_same_slice(std::string_view function, const Rope& from, const Rope& to) {
+  const HeadLayout& a = from.layout();
+  const HeadLayout& b = to.layout();
+  const Frequencies& f = from.frequencies();
+  const Frequencies& g = to.frequencies();
+  if (a.head_dim == b.head_dim && a.rotary_offset == b.rotary_offset && f.pairs == g.pairs &&
+      f.axes == g.axes) {
+    return;
+  }
+  reject("[", function, "] both ropes must rotate the same slice of the same head, got pairs ",
+         f.pairs, " and ", g.pairs, ", axes ", f.axes, " and ", g.axes, ", head_dim ", a.head_dim,
+         " and ", b.head_dim, ", rotary_offset ", a.rotary_offset, " and ", b.rotary_offset);
+}
+
 std::string_view name_of(Pairing pairing) noexcept {
   return pairing == Pairing::kHalf ? "half" : "interleaved";
 }
@@ -63,22 +77,12 @@ void Rope::shift(const Operands& keys, const Positions& delta, Stream stream) co
 
 void rerotate(const Operands& keys, const Rope& from, const Rope& to, const Positions& positions,
               Stream stream) {
-  const HeadLayout& a = from.layout();
-  const HeadLayout& b = to.layout();
-  const Frequencies& f = from.frequencies();
-  const Frequencies& g = to.frequencies();
-  if (a.head_dim != b.head_dim || a.rotary_offset != b.rotary_offset || f.pairs != g.pairs ||
-      f.axes != g.axes) {
-    internal::reject(
-        "[rerotate] both ropes must rotate the same slice of the same head, got pairs ", f.pairs,
-        " and ", g.pairs, ", axes ", f.axes, " and ", g.axes, ", head_dim ", a.head_dim, " and ",
-        b.head_dim, ", rotary_offset ", a.rotary_offset, " and ", b.rotary_offset);
-  }
+  internal::check_same_slice("rerotate", from, to);
   const internal::AngleSource source{.phases = &to.state_->parts->phases,
                                      .divisor = &from.state_->parts->phases};
   to.state_->run("rerotate", keys, positions, stream, [&](std::span<const Operand> operands) {
     return to.state_->params(operands, positions, source, internal::Direction::kForward,
-                             *a.output_pairing, *b.output_pairing);
+                             *from.layout().output_pairing, *to.layout().output_pairing);
   });
 }
 

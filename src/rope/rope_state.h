@@ -17,6 +17,13 @@
 
 namespace rotary {
 
+namespace internal {
+
+/// Throws unless keys of one rope can be changed to those of the other.
+void check_same_slice(std::string_view function, const Rope& from, const Rope& to);
+
+}  // namespace internal
+
 struct Rope::State {
   /// The parts of a Rope that copies with other threads share.
   struct Parts {

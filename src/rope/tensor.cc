@@ -25,6 +25,8 @@ std::string_view name_of(DType dtype) noexcept {
       return "float8_e4m3";
     case DType::kFloat8E5M2:
       return "float8_e5m2";
+    case DType::kInt8:
+      return "int8";
   }
   return "unknown";
 }

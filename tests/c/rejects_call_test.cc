@@ -24,9 +24,9 @@ TEST_F(CApiRejects, InvalidTensors) {
     tensor.*member = value;
     return tensor;
   };
-  rejects(with(&rotary_tensor::dtype, 0), "in[0].dtype must be 1 to 8, got 0");
-  rejects(with(&rotary_tensor::dtype, 9), "in[0].dtype must be 1 to 8, got 9");
-  rejects(with(&rotary_tensor::dtype, -1), "in[0].dtype must be 1 to 8, got -1");
+  rejects(with(&rotary_tensor::dtype, 0), "in[0].dtype must be 1 to 9, got 0");
+  rejects(with(&rotary_tensor::dtype, 10), "in[0].dtype must be 1 to 9, got 10");
+  rejects(with(&rotary_tensor::dtype, -1), "in[0].dtype must be 1 to 9, got -1");
   rejects(with(&rotary_tensor::device_type, 2), "in[0].device_type must be 0 to 1, got 2");
 
   // The C++ API rejects the rest.
@@ -136,7 +136,7 @@ TEST_F(CApiRejects, InvalidTensorLists) {
   std::vector<rotary_tensor> outs = both;
   outs[1].dtype = 0;
   expect_failed(rotary_rope_rotate(c(), both.data(), outs.data(), 2, &p), ROTARY_INVALID_ARGUMENT,
-                "[rotary_rope_rotate] out[1].dtype must be 1 to 8, got 0");
+                "[rotary_rope_rotate] out[1].dtype must be 1 to 9, got 0");
   // Outputs of another shape.
   outs = {c_tensor(k()), c_tensor(q())};
   expect_same_error(rotary_rope_adjoint(c(), both.data(), outs.data(), 2, &p),
@@ -250,7 +250,7 @@ TEST_F(CApiRejects, KeepsTheMessageUntilTheNextFailure) {
   rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);
   EXPECT_EQ(rotary_rope_get_frequencies(c(), &f), ROTARY_OK);
   EXPECT_EQ(rotary_last_error(), text);
-  bad.dtype = 9;
+  bad.dtype = 10;
   EXPECT_EQ(rotate(bad), ROTARY_INVALID_ARGUMENT);
   EXPECT_NE(rotary_last_error(), text);
 }

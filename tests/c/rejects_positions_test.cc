@@ -61,9 +61,9 @@ TEST_F(CApiRejects, InvalidPositions) {
   rotary_tensor no_type = row;
   no_type.dtype = 0;
   rejects(with(range, &P::first_view, &no_type),
-          "positions.first_view.dtype must be 1 to 8, got 0");
+          "positions.first_view.dtype must be 1 to 9, got 0");
   rejects(rotary_positions_packed_view(&no_type, nullptr),
-          "positions.boundaries_view.dtype must be 1 to 8, got 0");
+          "positions.boundaries_view.dtype must be 1 to 9, got 0");
   no_type.struct_size = 3;
   rejects(with(range, &P::first_view, &no_type),
           "positions.first_view.struct_size must be the size of the struct (104 bytes here), "
@@ -142,7 +142,7 @@ TEST_F(CApiRejects, PositionsAsCpp) {
   rotary_tensor tensor = rotary_tensor_contiguous(ids.data(), ROTARY_DTYPE_FLOAT64, 1, shape);
   same(rotary_positions_ids(&tensor), [&] { return Positions::ids(view); });
   tensor.dtype = 0;
-  rejects(rotary_positions_ids(&tensor), "positions.ids.dtype must be 1 to 8, got 0");
+  rejects(rotary_positions_ids(&tensor), "positions.ids.dtype must be 1 to 9, got 0");
   tensor.dtype = ROTARY_DTYPE_BFLOAT16;
   same(rotary_positions_ids(&tensor), [&] {
     ConstTensorView other = view;

@@ -38,11 +38,11 @@ struct Given {{
   std::int64_t tokens = 4, heads = 2;
   std::vector<std::int64_t> position_ids, cu_seqlens;
   const rotary::Rope& rope;
-  const rotary::TensorView q, k, out, q_out, k_out, q_8bit;
+  const rotary::TensorView q, k, v, out, q_out, k_out, q_8bit, key_cache, value_cache;
   const float* q_scale = nullptr;
   void *q_memory = nullptr, *k_memory = nullptr, *ids_memory = nullptr;
   struct SomeStream* stream = nullptr;  // stands for a cudaStream_t
-  const rotary::ConstTensorView cos, sin, q_weight, k_weight;
+  const rotary::ConstTensorView cos, sin, q_weight, k_weight, slot_mapping;
   const rotary::CosSinTable per_token;
   const rotary::Frequencies frequencies;
   const rotary::HeadLayout layout;

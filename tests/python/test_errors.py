@@ -53,8 +53,10 @@ def yarn(**options):
         (lambda: ROPE.rotate(values(2, 2, 16, dtype=np.int32)), ValueError,
          "[rotate] the tensor must be of a floating-point type, got int32"),
         (lambda: ROPE.rotate(values(2, 2, 16, dtype=np.int8)), ValueError,
+         "[rotate] the tensor must be of a floating-point type, got int8"),
+        (lambda: ROPE.rotate(values(2, 2, 16, dtype=np.int16)), ValueError,
          "[rotate] tensors must be float32, float64, bfloat16 or float16, positions int32, int64, "
-         "float32 or float64, got int8"),
+         "float32 or float64, got int16"),
         (lambda: ROPE.rotate(values(2, 2, 16), positions=np.zeros(2, np.uint8)), ValueError,
          "[Positions::ids] tensors must be float32, float64, bfloat16 or float16, positions int32, "
          "int64, float32 or float64, got uint8"),

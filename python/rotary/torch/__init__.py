@@ -20,6 +20,13 @@ from .attention import (
     attention_backend,
     last_attention_backend,
 )
+from .cache import (
+    mla_rope_append,
+    rerotate_cached_,
+    rope_append_kv,
+    rotate_quantized,
+    shift_cached_,
+)
 from .context_parallel import ContextParallel
 from .encodings import (
     Alibi,
@@ -63,7 +70,8 @@ __all__ = [
     "KeyValueCache", "LearnedPositions", "LinearAttention", "LinearState", "PositionSteps",
     "RotaryEmbedding", "Rotation", "Shaw", "Sinusoidal", "T5Bias", "TransformerXL", "adjoint",
     "attend", "attention_backend", "check", "last_attention_backend", "linear_attend",
-    "make_encoding", "orthogonal_features", "patch", "qk_norm_rope", "qk_norm_rope_", "rope_text",
-    "rotate", "rotate_", "rotate_by_table", "rotate_by_table_", "shift", "shift_", "unrotate",
-    "unrotate_",
+    "make_encoding", "mla_rope_append", "orthogonal_features", "patch", "qk_norm_rope",
+    "qk_norm_rope_", "rerotate_cached_", "rope_append_kv", "rope_text", "rotate", "rotate_",
+    "rotate_by_table", "rotate_by_table_", "rotate_quantized", "shift", "shift_", "shift_cached_",
+    "unrotate", "unrotate_",
 ]  # fmt: skip

@@ -1,0 +1,340 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The operators that rotate into caches of keys and values: append_kv, mla_append, and both in
+// place. On the CPU the library's engine runs them in one pass; elsewhere, and for tensors of more
+// than four dimensions, they are rotate (or norm_rotate) and a store by PyTorch's operators.
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/library.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "pytorch/cache_store.h"
+#include "pytorch/empty_result.h"
+#include "pytorch/errors.h"
+#include "pytorch/no_derivative.h"
+#include "pytorch/operator.h"
+#include "pytorch/rope_cache.h"
+#include "pytorch/rotation_op.h"
+#include "pytorch/views.h"
+#include "rotary/kv_cache.h"
+#include "rotary/rope.h"
+
+namespace rotary::torch {
+namespace {
+
+using NormSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, std::string_view,
+                                              const OptionalTensor&, const OptionalTensor&,
+                                              c10::SymInt, std::int64_t, double, std::string_view,
+                                              std::string_view);
+
+struct NormOptions {
+  const OptionalTensor& q_weight;
+  const OptionalTensor& k_weight;
+  double eps = 1e-6;
+  std::string_view norm = "none";
+  std::string_view rounding = "tensor";
+};
+
+/// The arguments of an append, of keys and values or of MLA's tail and latent.
+struct AppendArguments {
+  std::string_view function;
+  at::Tensor q{};
+  at::Tensor k{};
+  at::Tensor v{};
+  CacheStore keys{};
+  CacheStore values{};
+  CacheSlots slots{};
+  std::string_view rope{};
+  TokenPositionsRef token_positions;
+};
+
+bool has_engine(const AppendArguments& a) {
+  for (const at::Tensor* x : {&a.q, &a.k, &a.v, &a.keys.data, &a.values.data}) {
+    if (!x->is_cpu() || x->dim() > kMaxDimensions) return false;
+  }
+  return true;
+}
+
+/// [n, heads, head_dim].
+at::Tensor rows_of(const at::Tensor& x, std::int64_t token_dim) {
+  const at::Tensor by_token = token_dim == -2 ? x.transpose(-3, -2) : x;
+  return by_token.flatten(0, -3);
+}
+
+std::int64_t tokens_of(const AppendArguments& a) { return a.k.size(a.token_positions.token_dim); }
+
+/// k, which is rotated already, and v into their caches.
+void store_rotated(const AppendArguments& a) {
+  const std::int64_t token_dim = a.token_positions.token_dim;
+  if (has_engine(a)) {
+    translate_errors([&] {
+      store_kv({.k = heads_view(a.function, a.k, token_dim),
+                .v = heads_view(a.function, a.v, token_dim),
+                .keys = view_of(a.function, a.keys),
+                .values = view_of(a.function, a.values),
+                .slots = view_of(a.function, a.slots)},
+               find_rope(a.rope)->rope().options().threads);
+    });
+    return;
+  }
+  at::Tensor slots = flat_slots(a.slots, a.keys, tokens_of(a));
+  const at::Tensor k = rows_of(a.k, token_dim);
+  TORCH_CHECK_VALUE(slots.size(0) <= k.size(0), "[", a.function, "] slots must be at most ",
+                    k.size(0), ", got ", slots.size(0));
+  put(a.keys, k.narrow(0, 0, slots.size(0)), slots);
+  put(a.values, rows_of(a.v, token_dim).narrow(0, 0, slots.size(0)), slots);
+}
+
+/// Weights of both tensors, or none: what changes nothing where one has none.
+std::vector<at::Tensor> weights_of(const AppendArguments& a, const NormOptions& norm) {
+  if (!is_given(norm.q_weight) && !is_given(norm.k_weight)) return {};
+  const double nothing = norm.norm == "rms_one_plus" ? 0.0 : 1.0;
+  const auto given = [&](const OptionalTensor& w, const at::Tensor& x) {
+    return is_given(w) ? *w : at::full({x.size(-1)}, nothing, x.options());
+  };
+  return {given(norm.q_weight, a.q), given(norm.k_weight, a.k)};
+}
+
+/// q and k, normalised and rotated into new tensors.
+std::vector<at::Tensor> rotated(const AppendArguments& a, const NormOptions& norm) {
+  if (norm.norm == "none") {
+    return call(RotationOp::kRotate, {a.q, a.k}, a.rope, a.token_positions);
+  }
+  static const auto handle = find_operator<NormSignature>("rotary::norm_rotate");
+  const TokenPositionsRef& at = a.token_positions;
+  return handle.call(at::TensorList{a.q, a.k}, weights_of(a, norm), a.rope, at.positions,
+                     at.cu_seqlens, at.first, at.token_dim, norm.eps, norm.norm, norm.rounding);
+}
+
+void run_engine(const AppendArguments& a, const at::Tensor& q_out) {
+  const std::int64_t token_dim = a.token_positions.token_dim;
+  const auto rope = find_rope(a.rope);
+  const TensorView to = writable_heads_view(a.function, q_out, token_dim);
+  const ConstTensorView k = heads_view(a.function, a.k, token_dim);
+  translate_errors([&] {
+    rope->rope().append(
+        {.q =
+             a.q.is_same(q_out) ? Operand(to) : Operand(heads_view(a.function, a.q, token_dim), to),
+         .k = k,
+         .v = heads_view(a.function, a.v, token_dim),
+         .keys = view_of(a.function, a.keys),
+         .values = view_of(a.function, a.values),
+         .slots = view_of(a.function, a.slots)},
+        make_positions(a.function, *rope, a.token_positions, k));
+  });
+}
+
+at::Tensor append_to_new(const AppendArguments& a, const NormOptions& norm) {
+  if (norm.norm == "none" && has_engine(a)) {
+    at::Tensor q_out = empty_result_like(a.q);
+    run_engine(a, q_out);
+    return q_out;
+  }
+  const std::vector<at::Tensor> results = rotated(a, norm);
+  AppendArguments stored = a;
+  stored.k = results[1];
+  store_rotated(stored);
+  return results[0];
+}
+
+/// A `Result` of void is in place.
+template <class Result>
+Result append(const AppendArguments& a, const NormOptions& norm) {
+  if constexpr (std::is_void_v<Result>) {
+    if (norm.norm == "none" && has_engine(a)) return run_engine(a, a.q);
+    a.q.copy_(append_to_new(a, norm));
+  } else {
+    return append_to_new(a, norm);
+  }
+}
+
+/// The shape of the result alone.
+template <class Result>
+Result append_meta(const at::Tensor& q) {
+  if constexpr (!std::is_void_v<Result>) return at::empty_like(q);
+}
+
+void check_heads(std::string_view function, const at::Tensor& q, const at::Tensor& k,
+                 const at::Tensor& v, std::int64_t token_dim) {
+  for (const at::Tensor* x : {&q, &k, &v}) {
+    check_rank(function, *x, token_dim);
+    TORCH_CHECK_VALUE(x->device() == q.device(), "[", function,
+                      "] tensors must be on one device, got ", q.device(), " and ", x->device());
+    TORCH_CHECK_VALUE(x->dim() == q.dim() && x->sym_size(token_dim) == q.sym_size(token_dim), "[",
+                      function, "] q, k and v must share batch and tokens, got ", q.sym_sizes(),
+                      " and ", x->sym_sizes());
+  }
+}
+
+// ---- Keys and values ----------------------------------------------------------------------------
+
+constexpr std::string_view kAppendKv = "rope_append_kv";
+
+void check_kv(const AppendArguments& a) {
+  check_heads(kAppendKv, a.q, a.k, a.v, a.token_positions.token_dim);
+  const std::int64_t head_dim = find_rope(a.rope)->layout().head_dim;
+  TORCH_CHECK_VALUE(a.q.sym_size(-1) == head_dim && a.k.sym_size(-1) == head_dim,
+                    "[rope_append_kv] the last size of q and k must be head_dim ", head_dim,
+                    ", got ", a.q.sym_sizes(), " and ", a.k.sym_sizes());
+  for (const at::Tensor* cache : {&a.keys.data, &a.values.data}) {
+    TORCH_CHECK_VALUE(cache->device() == a.q.device(),
+                      "[rope_append_kv] caches must be on the device of q, got ", cache->device());
+    TORCH_CHECK_VALUE(cache->dim() == 3 || cache->dim() == 4,
+                      "[rope_append_kv] caches must be [blocks, block_size, heads, head_dim] or "
+                      "[slots, heads, head_dim], got ",
+                      cache->sym_sizes());
+  }
+}
+
+template <class Result>
+Result append_kv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                 const at::Tensor& key_cache, const at::Tensor& value_cache,
+                 const at::Tensor& slots, std::string_view rope, const OptionalTensor& block_table,
+                 const OptionalTensor& sequences, const OptionalTensor& positions,
+                 const OptionalTensor& cu_seqlens, c10::SymInt first, std::int64_t token_dim,
+                 const OptionalTensor& k_scale, const OptionalTensor& v_scale,
+                 const OptionalTensor& key_scales, const OptionalTensor& value_scales,
+                 std::string_view scale_use, std::string_view cache_type,
+                 const OptionalTensor& q_weight, const OptionalTensor& k_weight, double eps,
+                 std::string_view norm, std::string_view rounding) {
+  const QuantizeOptions options{.type = cache_type, .use = scale_use};
+  const AppendArguments a{
+      .function = kAppendKv,
+      .q = q,
+      .k = k,
+      .v = v,
+      .keys = make_store(kAppendKv, key_cache, k_scale, key_scales, options),
+      .values = make_store(kAppendKv, value_cache, v_scale, value_scales, options),
+      .slots = {slots, block_table, sequences},
+      .rope = rope,
+      .token_positions = {positions, cu_seqlens, std::move(first), token_dim}};
+  check_kv(a);
+  if (q.is_meta()) return append_meta<Result>(q);
+  return append<Result>(a, {q_weight, k_weight, eps, norm, rounding});
+}
+
+// ---- MLA: a rotated tail beside a latent --------------------------------------------------------
+
+constexpr std::string_view kMla = "mla_rope_append";
+constexpr std::int64_t kMlaGroup = 128;  // elements of the latent with one scale, type "rows"
+
+/// [.., tokens, n] as [.., tokens, 1, n].
+at::Tensor one_head(const at::Tensor& x, std::int64_t dim) {
+  return x.dim() == dim ? x : x.unsqueeze(-2);
+}
+
+/// The parts of a cache [.., row]: type "auto", "e4m3" and "e5m2": latent, then tail, of one type;
+/// "rows": the latent as e4m3, a float32 scale for each 128 of it, then the tail in its own type.
+struct MlaParts {
+  MlaParts(const at::Tensor& cache, const at::Tensor& k, const at::Tensor& latent,
+           const OptionalTensor& scale, const QuantizeOptions& options) {
+    const std::int64_t tail = k.size(-1);
+    const std::int64_t n = latent.size(-1);
+    TORCH_CHECK_VALUE(cache.dim() == 2 || cache.dim() == 3,
+                      "[mla_rope_append] the cache must be [blocks, block_size, row] or [slots, "
+                      "row], got ",
+                      cache.sizes());
+    if (options.type == "rows") {
+      set_rows(cache, k, n, scale);
+      return;
+    }
+    TORCH_CHECK_VALUE(cache.size(-1) == n + tail, "[mla_rope_append] a row must have ", n, " + ",
+                      tail, " elements, got ", cache.size(-1));
+    values = make_store(kMla, cache.narrow(-1, 0, n).unsqueeze(-2), scale, {}, options);
+    keys = make_store(kMla, cache.narrow(-1, n, tail).unsqueeze(-2), scale, {}, options);
+  }
+
+  CacheStore keys{};
+  CacheStore values{};
+
+ private:
+  void set_rows(const at::Tensor& cache, const at::Tensor& k, std::int64_t n,
+                const OptionalTensor& scale) {
+    const std::int64_t tail = k.size(-1) * k.element_size();
+    const std::int64_t scales = n / kMlaGroup * 4;
+    TORCH_CHECK_VALUE(cache.element_size() == 1 && !is_given(scale) && n % kMlaGroup == 0 &&
+                          cache.size(-1) == n + scales + tail,
+                      "[mla_rope_append] a cache of rows must be uint8 with ", n, " + ", scales,
+                      " + ", tail, " bytes a row and no given scale, got ", cache.scalar_type(),
+                      " and ", cache.size(-1));
+    const at::Tensor bytes = cache.view(at::kByte);
+    const OptionalTensor none;
+    values =
+        make_store(kMla, bytes.narrow(-1, 0, n).unsqueeze(-2), none,
+                   bytes.narrow(-1, n, scales).view(at::kFloat).unsqueeze(-2), {.type = "e4m3"});
+    keys = make_store(kMla, bytes.narrow(-1, n + scales, tail).view(k.scalar_type()).unsqueeze(-2),
+                      none, none, {});
+  }
+};
+
+template <class Result>
+Result mla_append(const at::Tensor& q, const at::Tensor& k, const at::Tensor& latent,
+                  const at::Tensor& cache, const at::Tensor& slots, std::string_view rope,
+                  const OptionalTensor& block_table, const OptionalTensor& sequences,
+                  const OptionalTensor& positions, const OptionalTensor& cu_seqlens,
+                  c10::SymInt first, const OptionalTensor& scale, std::string_view scale_use,
+                  std::string_view cache_type) {
+  const at::Tensor tail = one_head(k, q.dim());
+  const at::Tensor rest = one_head(latent, q.dim());
+  check_heads(kMla, q, tail, rest, -3);
+  if (q.is_meta()) return append_meta<Result>(q);
+  const MlaParts parts(cache, k, latent, scale, {.type = cache_type, .use = scale_use});
+  const OptionalTensor none;
+  return append<Result>({.function = kMla,
+                         .q = q,
+                         .k = tail,
+                         .v = rest,
+                         .keys = parts.keys,
+                         .values = parts.values,
+                         .slots = {slots, block_table, sequences},
+                         .rope = rope,
+                         .token_positions = {positions, cu_seqlens, std::move(first), -3}},
+                        {none, none});
+}
+
+// ---- Registration -------------------------------------------------------------------------------
+
+void define_append(::torch::Library& m) {
+  const auto add = [&m](const std::string& schema) {
+    m.def(schema.c_str(), {at::Tag::pt2_compliant_tag});
+  };
+  const std::string where =
+      "Tensor slots, str rope, Tensor? block_table=None, Tensor? sequences=None, "
+      "Tensor? positions=None, Tensor? cu_seqlens=None, SymInt first=0, ";
+  const std::string kv =
+      "Tensor k, Tensor v, Tensor(a!) key_cache, Tensor(b!) value_cache, " + where +
+      "int token_dim=-3, Tensor? k_scale=None, Tensor? v_scale=None, Tensor(c!)? key_scales=None, "
+      "Tensor(d!)? value_scales=None, str scale_use='divide', str cache_type='auto', "
+      "Tensor? q_weight=None, Tensor? k_weight=None, float eps=1e-06, str norm='none', "
+      "str rounding='tensor')";
+  add("append_kv(Tensor q, " + kv + " -> Tensor");
+  add("append_kv_(Tensor(q!) q, " + kv + " -> ()");
+  const std::string mla = "Tensor k, Tensor latent, Tensor(a!) cache, " + where +
+                          "Tensor? scale=None, str scale_use='divide', str cache_type='auto')";
+  add("mla_append(Tensor q, " + mla + " -> Tensor");
+  add("mla_append_(Tensor(q!) q, " + mla + " -> ()");
+}
+
+void implement_append(::torch::Library& m) {
+  m.impl("append_kv", append_kv<at::Tensor>);
+  m.impl("append_kv_", append_kv<void>);
+  m.impl("mla_append", mla_append<at::Tensor>);
+  m.impl("mla_append_", mla_append<void>);
+}
+
+}  // namespace
+}  // namespace rotary::torch
+
+TORCH_LIBRARY_FRAGMENT(rotary, m) { rotary::torch::define_append(m); }
+TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_append(m); }
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_append(m); }
+TORCH_LIBRARY_IMPL(rotary, Meta, m) { rotary::torch::implement_append(m); }
+TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
+  for (const char* name : {"append_kv", "append_kv_", "mla_append", "mla_append_"}) {
+    m.impl(name, rotary::torch::no_derivative());
+  }
+}
