@@ -1,6 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`rotary export onnx`, which __main__.py runs here: writing ONNX takes the package onnx."""
+"""`rotary export onnx` and `rotary export kernels`, which __main__.py runs here: writing ONNX takes
+the package onnx."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ EPILOG = """The file has the inputs q and k, [batch, heads, tokens, head_dim], a
 [batch, tokens], and rotates by the standard operator RotaryEmbedding with exact caches.
 
 Example:
-  rotary export onnx Phi-3.5-mini/ -o rope.onnx --dtype float16"""
+  rotary export onnx Phi-3.5-mini/ -o rope.onnx --dtype float16
+
+`rotary export kernels --help`: layers for Hugging Face `kernels`."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,6 +48,8 @@ def parser() -> Parser:
 
 
 def main(words: list[str]) -> int:
+    if words[:1] == ["kernels"]:
+        return int(importlib.import_module("rotary.kernels.exporting").main(words[1:]))
     options = parser().parse_args(words)
     try:
         export = importlib.import_module("rotary.onnx").export
