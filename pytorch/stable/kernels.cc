@@ -342,7 +342,7 @@ void implement_all(const char* operators, const char* key) {
 /// Returns null, or the reason of a failure, which is valid until the next call.
 extern "C" [[gnu::visibility("default")]] const char* rotary_torch_implement(
     const char* operators) noexcept {
-  static std::string* const error = new std::string;
+  static auto* const error = new std::string;
   try {
     for (const char* key : {"CPU", "CUDA"}) rotary::torch::stable::implement_all(operators, key);
     return nullptr;
