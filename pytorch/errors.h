@@ -12,11 +12,11 @@
 
 namespace rotary::torch {
 
-/// Runs `work`: std::invalid_argument becomes c10::ValueError, CudaError c10::Error.
+/// work(): std::invalid_argument becomes c10::ValueError, CudaError c10::Error.
 template <typename Work>
-void translate_errors(const Work& work) {
+decltype(auto) translate_errors(const Work& work) {
   try {
-    work();
+    return work();
   } catch (const std::invalid_argument& error) {
     C10_THROW_ERROR(ValueError, error.what());
   } catch (const CudaError& error) {

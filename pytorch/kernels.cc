@@ -48,25 +48,6 @@ at::Tensor result_like_meta(const at::Tensor& x) {
                                    : at::empty_symint(x.sym_sizes(), x.options());
 }
 
-void apply_rope(RotationOp op, const SharedRope& rope, const OperandList& operands,
-                const Positions& positions, const Stream& stream) {
-  const std::span<const Operand> list(operands.begin(), operands.end());
-  switch (op) {
-    case RotationOp::kRotate:
-      return rope.rope().rotate(list, positions, stream);
-    case RotationOp::kAdjoint:
-      return rope.rope().adjoint(list, positions, stream);
-    case RotationOp::kUnrotate:
-      return rope.rope().unrotate(list, positions, stream);
-    case RotationOp::kUnrotateAdjoint:
-      return rope.reciprocal().rotate(list, positions, stream);
-    case RotationOp::kShift:
-      return rope.rope().shift(list, positions, stream);
-    case RotationOp::kShiftAdjoint:
-      return rope.reciprocal().shift(list, positions, stream);
-  }
-}
-
 bool all_fit_a_view(at::TensorList tensors) {
   for (const at::Tensor& x : tensors) {
     if (x.dim() > kMaxDimensions) return false;
@@ -105,8 +86,8 @@ void run(RotationOp op, at::TensorList from, at::TensorList to, std::string_view
   }
   translate_errors([&] {
     const auto kind = is_shift(op) ? PositionKind::kDistance : PositionKind::kAbsolute;
-    apply_rope(op, *rope, operands, make_positions(name_of(op), *rope, used, operands[0].in, kind),
-               stream_of(from[0]));
+    apply(op, *rope, {operands.begin(), operands.end()},
+          make_positions(name_of(op), *rope, used, operands[0].in, kind), stream_of(from[0]));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "pytorch/rope_cache.h"
+#include "pytorch/shared/call_positions.h"
 #include "pytorch/token_positions_ref.h"
 #include "rotary/operands.h"
 #include "rotary/positions.h"
@@ -37,11 +38,8 @@ inline at::Tensor flatten_batch(const at::Tensor& x) {
   return x.reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
 }
 
-/// What positions are: of tokens, or distances of a shift, where a single one is broadcast over
-/// tokens.
-enum class PositionKind { kAbsolute, kDistance };
-
-/// The positions of a call on tensors like `x`, a heads_view. They point into the tensors.
+/// The positions of a call on tensors like `x`, a heads_view. They point into the tensors. Throws
+/// c10::ValueError.
 Positions make_positions(std::string_view function, const SharedRope& rope,
                          const TokenPositionsRef& token_positions, const ConstTensorView& x,
                          PositionKind kind = PositionKind::kAbsolute);

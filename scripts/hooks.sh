@@ -6,7 +6,8 @@
 # Each has a virtual environment of its own, build/hooks/NAME, with the pinned packages of
 # tests/hooks/NAME/requirements.txt, those of requirements-no-deps.txt without what they ask for, and the plugin of
 # python/plugins/NAME where there is one. The command and the package `rotary` are those of the build folder. Tests
-# fail, and are not skipped, where something is missing.
+# fail, and are not skipped, where something is missing. The hooks torch_2_* run the same tests with one library
+# for PyTorch's stable ABI and several PyTorch, 4 to 5 GB each where PyPI has them with CUDA alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,11 +69,20 @@ for hook in "${hooks[@]}"; do
     include=$(build/hooks/jax/bin/python -c 'import jax; print(jax.ffi.include_dir())')
     scripts/build.sh default "-DROTARY_JAX_INCLUDE=$include" rotary_jax
   fi
+  library=$PWD/build/pytorch/librotary_torch.so
+  stable=$PWD/build/pytorch/stable/librotary_torch_stable.so
+  case $hook in
+    kernels) scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch rotary_transformer rotary_torch_stable ;;
+    torch_*)
+      scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch_stable
+      library=$stable
+      ;;
+  esac
   echo "Testing $hook ..."
-  ROTARY_COMMAND=$PWD/build/bin/rotary ROTARY_JAX_LIBRARY=$PWD/build/python/librotary_jax.so \
-    ROTARY_ONNX_LIBRARY=$PWD/build/python/onnx_op/librotary_onnx.so \
-    ROTARY_TORCH_LIBRARY=$PWD/build/pytorch/librotary_torch.so \
+  ROTARY_HOOK=$hook ROTARY_TORCH_LIBRARY=$library ROTARY_TORCH_STABLE_LIBRARY=$stable \
     ROTARY_TRANSFORMER_LIBRARY=$PWD/build/transformer/librotary_transformer.so \
+    ROTARY_COMMAND=$PWD/build/bin/rotary ROTARY_JAX_LIBRARY=$PWD/build/python/librotary_jax.so \
+    ROTARY_ONNX_LIBRARY=$PWD/build/python/onnx_op/librotary_onnx.so \
     PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 \
     "build/hooks/$hook/bin/python" -m pytest -q -p no:cacheprovider "tests/hooks/$hook" || failed+=("$hook")
 done

@@ -77,7 +77,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("jax", "onnx", "plot", "torch"):  # only when asked for: they need other packages
+    # Only when asked for: they need other packages.
+    if name in ("jax", "kernels", "onnx", "plot", "torch"):
         import importlib
 
         return importlib.import_module(f"rotary.{name}")

@@ -1,6 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`rotary export onnx`, which __main__.py runs here: writing ONNX takes the package onnx."""
+"""`rotary export onnx` and `rotary export kernels`, which __main__.py runs here: writing ONNX takes
+the package onnx."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ any position. rotary.onnx.register(session_options) loads it.
 
 Examples:
   rotary export onnx Phi-3.5-mini/ -o rope.onnx --dtype float16
-  rotary export onnx Qwen3-VL/ -o rope.onnx --exact"""
+  rotary export onnx Qwen3-VL/ -o rope.onnx --exact
+
+`rotary export kernels --help`: layers for Hugging Face `kernels`."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,6 +53,8 @@ def parser() -> Parser:
 
 
 def main(words: list[str]) -> int:
+    if words[:1] == ["kernels"]:
+        return int(importlib.import_module("rotary.kernels.exporting").main(words[1:]))
     options = parser().parse_args(words)
     try:
         export = importlib.import_module("rotary.onnx").export

@@ -178,3 +178,41 @@ def test_lists_models_that_cannot_be_checked() -> None:
     assert found == []
     assert list(found.unchecked) == ["model.rotary_emb.inv_freq"]
     assert "not checked" in repr(found)
+
+
+class _Function(nn.Module):
+    """As `kernels` makes a layer of a function."""
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        def rotated(x: torch.Tensor) -> torch.Tensor:
+            a, b = x.chunk(2, -1)
+            return x * cos.unsqueeze(1) + torch.cat([-b, a], -1) * sin.unsqueeze(1)
+
+        return rotated(q), rotated(k)
+
+
+def _unrotated(q: torch.Tensor, k: torch.Tensor, *table: torch.Tensor) -> list[torch.Tensor]:
+    """Copies that were rotated in place by an operator without a backward."""
+    copies = [q.clone(), k.clone()]
+    for copy, value in zip(copies, _Function().forward(q.detach(), k.detach(), *table)):
+        copy.data.copy_(value)
+    return copies
+
+
+def test_kernelized_rotation() -> None:
+    model = llama().train()
+    function = _Function()
+    for layer in model.model.layers:
+        layer.self_attn._kernel_funcs = {"rotary_pos_emb": function}
+    assert check(model).kernels == 0
+    function.forward = lambda *args: _Function.forward(function, *args)
+    healthy = check(model)
+    assert healthy == [] and healthy.kernels == 1
+    function.forward = _unrotated
+    (finding,) = check(model)
+    assert finding.name == "model.layers.0.self_attn.rotary_pos_emb"
+    assert "without rotating them back" in finding.problem
+    assert "of the largest element" in str(finding)
+    assert check(model.eval()) == []  # inference needs no gradients

@@ -5,8 +5,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from rotary.torch import _library
+from rotary.torch.stable_abi import schemas
 
 
 @pytest.fixture
@@ -47,3 +49,42 @@ def test_in_the_package(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing(build: Path) -> None:
     with pytest.raises(ImportError, match="installed without its operators"):
         _library.load(_library.transformer_path(), "ROTARY_TRANSFORMER_LIBRARY")
+
+
+def test_stable_beside_the_rotation(build: Path) -> None:
+    assert _library.stable_path() == build / "pytorch" / "librotary_torch_stable.so"
+
+
+def test_stable_in_a_build_tree(build: Path) -> None:
+    library = build / "pytorch" / "stable" / "librotary_torch_stable.so"
+    library.parent.mkdir()
+    library.touch()
+    assert _library.stable_path() == library
+
+
+def test_stable_named(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = build / "librotary_torch_stable.so"
+    named.touch()
+    monkeypatch.setenv("ROTARY_TORCH_LIBRARY", str(named))
+    assert _library.stable_path() == named
+    assert not _library.is_for_this(named)
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"), [("", True), (torch.__version__, True), ("2.0.1", False)]
+)
+def test_built_for(build: Path, version: str, fits: bool) -> None:
+    path = build / "pytorch" / "librotary_torch.so"
+    assert not _library.is_for_this(path)
+    path.touch()
+    if version:
+        path.with_name("pytorch_version.txt").write_text(version + "\n")
+    assert _library.is_for_this(path) == fits
+
+
+@pytest.mark.parametrize("schema", schemas())
+def test_schemas_of_the_stable_abi(schema: str) -> None:
+    """Those of librotary_torch, so that graphs of one build run in the other."""
+    name = schema.split("(")[0]
+    own = getattr(torch.ops.rotary, name).default._schema
+    assert str(own) == str(torch._C.parse_schema(f"rotary::{schema}"))

@@ -1,7 +1,8 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
 """Loads the operators, once: rotation (librotary_torch) and Transformer parts
-(librotary_transformer, which needs the first)."""
+(librotary_transformer, which needs the first), both built for this PyTorch; or else rotation alone,
+for any PyTorch from 2.11 on (librotary_torch_stable)."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ except ModuleNotFoundError as error:
 
 _ROTATION = "librotary_torch.so"
 _TRANSFORMER = "librotary_transformer.so"
+_STABLE = "librotary_torch_stable.so"
 
 
 def rotation_path() -> Path:
@@ -53,10 +55,27 @@ def transformer_path() -> Path:
     return in_build_tree if in_build_tree.is_file() else folder / _TRANSFORMER
 
 
+def stable_path() -> Path:
+    """$ROTARY_TORCH_LIBRARY, if it names that library, or else beside the rotation's or, in a build
+    tree, in stable/."""
+    path = rotation_path()
+    if path.name == _STABLE:
+        return path
+    in_build_tree = path.parent / "stable" / _STABLE
+    return in_build_tree if in_build_tree.is_file() else path.with_name(_STABLE)
+
+
 def built_for(path: Path) -> str:
     """The PyTorch that a library was built for; empty if nothing beside it says so."""
     stamp = path.with_name("pytorch_version.txt")
     return stamp.read_text().strip() if stamp.is_file() else ""
+
+
+def is_for_this(path: Path) -> bool:
+    """Whether there is a library built for this PyTorch, or one that does not say for which."""
+    built = built_for(path)
+    same = not built or built.split(".")[:2] == torch.__version__.split(".")[:2]
+    return path.is_file() and path.name != _STABLE and same
 
 
 def load(path: Path, variable: str) -> None:
@@ -71,10 +90,9 @@ def load(path: Path, variable: str) -> None:
         if os.environ.get(variable):
             raise ImportError(f"rotary.torch: ${variable} names {path}, which does not exist")
         raise ImportError(f"rotary.torch was installed without its operators: {build}, {this}")
-    built = built_for(path)
-    if built and built.split(".")[:2] != this.split(".")[:2]:
+    if not is_for_this(path):
         raise ImportError(
-            f"rotary.torch: the operators were built for PyTorch {built}: {build}, {this}"
+            f"rotary.torch: the operators were built for PyTorch {built_for(path)}: {build}, {this}"
         )
     try:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
@@ -97,7 +115,49 @@ def load_calls() -> Any:
     return module
 
 
-load(rotation_path(), "ROTARY_TORCH_LIBRARY")
-load(transformer_path(), "ROTARY_TRANSFORMER_LIBRARY")
-ops = torch.ops.rotary
-calls = load_calls()
+class _StableOps:
+    """torch.ops.rotary, with an error that says what to do for what is not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(torch.ops.rotary, name, None)
+        if found is None:
+            raise AttributeError(
+                f"rotary.torch: {name} is not among the operators for PyTorch's stable ABI, which "
+                f'this package has: in rotary\'s source folder, pip install ".[torch]" builds all '
+                f"for PyTorch {torch.__version__}"
+            )
+        return found
+
+
+class _StableCalls:
+    """The operators without autograd's Python code, where no derivative is asked for."""
+
+    def __init__(self, operators: Any) -> None:
+        self._operators = operators  # which are gone with this object
+        for name in operators.names:
+            setattr(self, name, self._function(getattr(operators, name)))
+
+    @staticmethod
+    def _function(apply: Any) -> Any:
+        def call(tensors: tuple[Any, ...], *rest: Any) -> Any:
+            results = apply(tensors, *rest)
+            return results[0] if len(tensors) == 1 else tuple(results)
+
+        return call
+
+
+#: "native": all operators, built for this PyTorch; "stable": rotation for every PyTorch.
+build = "native"
+ops: Any
+calls: Any
+if not is_for_this(rotation_path()) and stable_path().is_file():
+    from .stable_abi import Operators
+
+    build = "stable"
+    calls = _StableCalls(Operators(stable_path(), "rotary"))
+    ops = _StableOps()
+else:
+    load(rotation_path(), "ROTARY_TORCH_LIBRARY")
+    load(transformer_path(), "ROTARY_TRANSFORMER_LIBRARY")
+    calls = load_calls()
+    ops = torch.ops.rotary

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._library import ops
+from ._library import build, ops
 
 _ROTATIONS = ("rotate", "adjoint", "unrotate", "unrotate_adjoint", "shift", "shift_adjoint")
 
@@ -120,13 +120,15 @@ def register() -> None:
     for name in _ROTATIONS:
         _register_rotation(name)
         _register_one_by_one(name + "_")
-    for name in ("rotate_table", "adjoint_table", "rotate_learned_table", "rotate_per_head"):
+    for name in ("rotate_table", "adjoint_table", "position_gradient"):
         _register_one_by_one(name)
-    for name in ("position_gradient", "frequency_gradient"):
+    _register_matrix("frequencies_like")
+    if build == "stable":  # the rest is not there
+        return
+    for name in ("rotate_learned_table", "rotate_per_head", "frequency_gradient"):
         _register_one_by_one(name)
     _register_per_head_gradient()
-    for name in ("frequencies_like", "growth_like"):
-        _register_matrix(name)
+    _register_matrix("growth_like")
 
 
 register()

@@ -1,12 +1,14 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Finds rotary buffers of a model that are not what its config says.
+"""Finds rotary buffers of a model that are not what its config says, and kernels that rotate
+wrongly.
 
     print(rotary.torch.check(model))
 
 inv_freq is a buffer, so .half(), .to(bfloat16) and to_empty() change it, and nothing complains:
 output stays fluent and positions blur. Here the frequencies are made anew, in float64, from the
-config, and compared.
+config, and compared. A rotation that Hugging Face `kernels` has replaced is compared with the
+model's own, with its gradients (kernelized.py).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from .exact import model_rope
+from .kernelized import kernelized_rotations, problem_of
 from .tables import frequency_buffers, rotary_modules
 
 #: Relative error of frequencies that float32 code may have: a power and a division.
@@ -34,7 +37,7 @@ _NOTHING_LIKE = "is nothing like the config's, as memory that was never initiali
 
 @dataclass(frozen=True)
 class Finding:
-    """A buffer, or a scale, that is not what the config says."""
+    """A buffer, or a scale, that is not what the config says, or a kernel that rotates wrongly."""
 
     #: As in "model.rotary_emb.inv_freq".
     name: str
@@ -46,6 +49,8 @@ class Finding:
     #: What cos and sin are multiplied by, and what they should be.
     scale: float = 1.0
     expected_scale: float = 1.0
+    #: Of a kernel: largest difference from the model's own, in units of the largest element.
+    difference: float = 0.0
 
     @property
     def turns(self) -> float:
@@ -53,7 +58,9 @@ class Finding:
         return self.phase_error / (2 * math.pi)
 
     def __str__(self) -> str:
-        if self.scale != self.expected_scale:
+        if self.difference:
+            effect = f"it differs by {self.difference:.2g} of the largest element"
+        elif self.scale != self.expected_scale:
             effect = (
                 f"cos and sin are {self.scale / self.expected_scale:.4g} times what they should be"
             )
@@ -68,13 +75,18 @@ class Finding:
 class Findings(list[Finding]):
     """The findings, none for a healthy model; `unchecked` lists what could not be checked."""
 
-    def __init__(self, found: list[Finding], checked: int, unchecked: dict[str, str]) -> None:
+    def __init__(
+        self, found: list[Finding], checked: int, unchecked: dict[str, str], kernels: int = 0
+    ) -> None:
         super().__init__(found)
         self.checked = checked
+        #: How many rotations were found that `kernels` has replaced.
+        self.kernels = kernels
         self.unchecked = unchecked
 
     def __repr__(self) -> str:
-        head = f"{self.checked} rotary buffers checked, {len(self)} wrong"
+        kernels = f" and {self.kernels} kernelized rotations" if self.kernels else ""
+        head = f"{self.checked} rotary buffers{kernels} checked, {len(self)} wrong"
         lines = [head] + [f"  {finding}" for finding in self]
         lines += [f"  {name}: not checked, {why}" for name, why in self.unchecked.items()]
         return "\n".join(lines)
@@ -265,6 +277,7 @@ class _Check:
         self.found: list[Finding] = []
         self.unchecked: dict[str, str] = {}
         self.checked = 0
+        self.kernels = 0
 
     def keep(self, name: str, result: Finding | str | None) -> None:
         if isinstance(result, str):
@@ -289,7 +302,16 @@ class _Check:
             rope = self.rope(name, self.model, None)
             if rope is not None:
                 self.keep(name, _check_sinusoid(name, table, rope))
-        return Findings(self.found, self.checked, self.unchecked)
+        for name, module, function in kernelized_rotations(self.model):
+            self._kernel(name, module, function)
+        return Findings(self.found, self.checked, self.unchecked, self.kernels)
+
+    def _kernel(self, name: str, module: nn.Module, function: nn.Module) -> None:
+        self.kernels += 1
+        wrong = problem_of(module, function)
+        if wrong is not None:
+            problem, difference = wrong
+            self.found.append(Finding(name, problem, 0.0, 0, difference=difference))
 
     def _module(self, path: str, module: nn.Module, layer_type: str | None, buffer: str) -> None:
         name = f"{path}.{buffer}".lstrip(".")
@@ -306,5 +328,7 @@ class _Check:
 def check(model: nn.Module) -> Findings:
     """Rotary buffers that are not what the model's config says: cast, never initialised, of another
     theta or without the scaling, and a wrong attention_scaling. Each with its phase error at the
-    end of the model's context. An empty list for a healthy model; nothing is changed."""
+    end of the model's context. Also rotations that `kernels` has replaced by ones with another
+    result or, for a model in training mode, with other gradients or none. An empty list for a
+    healthy model; nothing is changed."""
     return _Check(model).run()

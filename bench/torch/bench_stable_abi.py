@@ -1,0 +1,83 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The operators for PyTorch's stable ABI beside those built for this PyTorch, in one process.
+
+    python bench/torch/bench_stable_abi.py build/pytorch/stable/librotary_torch_stable.so
+
+Medians of interleaved rounds, in microseconds per call: a decoding step, whose cost is the host's,
+and a prefill, whose cost is the kernel's; without gradients, and with a backward pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import rotary
+import rotary.torch
+from rotary.torch.functional import rotate_all, rotate_all_by_table
+from rotary.torch.stable_abi import Operators
+
+TEXT = rotary.torch.rope_text(rotary.Rope(head_dim=128, theta=5e5, pairing="half"))
+TOKENS = {"decoding step": 1, "prefill of 2,048": 2048}
+
+
+def timed(call: Callable[[], object], repeats: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - begin) / repeats * 1e6
+
+
+def backward(rotate: Callable[..., object], tensors: tuple[torch.Tensor, ...]) -> None:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    q, k = rotate(leaves)
+    torch.autograd.grad((q, k), leaves, tensors)
+
+
+def candidates(
+    stable: Operators, tensors: tuple[torch.Tensor, ...], table: tuple[torch.Tensor, ...]
+) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
+    """What is called: by the present build, by the other."""
+    rest = (TEXT, None, None, 7, -3)
+    by_table = (*table, TEXT, -3)
+    ops = torch.ops.rotary.rotate.default, stable.ops.rotate.default
+    return {
+        "function": (lambda: rotate_all(tensors, *rest), lambda: stable.rotate(tensors, *rest)),
+        "torch.ops": (lambda: ops[0](tensors, *rest), lambda: ops[1](tensors, *rest)),
+        "table": (
+            lambda: rotate_all_by_table(tensors, *by_table),
+            lambda: stable.rotate_table(tensors, *by_table),
+        ),
+        "with backward": (
+            lambda: backward(lambda x: rotate_all(tuple(x), *rest), tensors),
+            lambda: backward(lambda x: stable.rotate(x, *rest), tensors),
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", type=Path, help="librotary_torch_stable.so")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    stable = Operators(options.library, "rotary_stable")
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, us per call")
+    print(f"{'':32} {'this PyTorch':>12} {'stable ABI':>12} {'ratio':>6}")
+    for what, tokens in TOKENS.items():
+        tensors = torch.randn(1, tokens, 32, 128), torch.randn(1, tokens, 8, 128)
+        angles = torch.randn(tokens, 64)
+        repeats = max(2, 2000 // tokens)
+        for name, pair in candidates(stable, tensors, (angles.cos(), angles.sin())).items():
+            rounds = [[timed(call, repeats) for call in pair] for _ in range(options.rounds)]
+            this, other = (statistics.median(column) for column in zip(*rounds))
+            print(f"{what + ', ' + name:32} {this:12.1f} {other:12.1f} {other / this:6.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of rotation over PyTorch's stable ABI: one library for PyTorch 2.11 and newer.
+
+The library (pytorch/stable) has the kernels. Schemas, shapes and derivatives are registered here,
+for which the stable ABI has no C++. This file and stable_derivatives.py need PyTorch alone:
+`rotary export kernels` copies them, and the library, into a folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .stable_derivatives import (
+    ROTATIONS,
+    TABLES,
+    autograd_in_place,
+    autograd_position_gradient,
+    autograd_rotation,
+    autograd_table,
+    below_autograd,
+    layout_of,
+    needs_derivative,
+)
+
+OLDEST = (2, 11)
+
+_POSITIONS = "Tensor? positions=None, Tensor? cu_seqlens=None, SymInt first=0, int token_dim=-3"
+
+
+def schemas() -> list[str]:
+    """As in pytorch/library.cc."""
+    found = []
+    for name in ROTATIONS:
+        found.append(f"{name}(Tensor[] tensors, str rope, {_POSITIONS}) -> Tensor[]")
+        found.append(f"{name}_(Tensor(a!)[] tensors, str rope, {_POSITIONS}) -> ()")
+    for name in TABLES:
+        found.append(
+            f"{name}(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) "
+            f"-> Tensor[]"
+        )
+    found.append("frequencies_like(Tensor like, str rope) -> Tensor")
+    found.append(
+        "position_gradient(Tensor[] tensors, Tensor[] grads, str rope, str pairing, "
+        "int token_dim=-3) -> Tensor"
+    )
+    return found
+
+
+# ---- Shapes --------------------------------------------------------------------------------------
+
+
+def _dense_strides(x: Tensor) -> list[Any]:
+    """Of a result: without gaps, with dimensions in the order of those of `x`."""
+    strides = list(x.stride())
+    order: list[int] = []
+    for i in range(x.dim()):
+        at = i
+        while at > 0 and strides[order[at - 1]] < strides[i]:
+            at -= 1
+        order.insert(at, i)
+    dense: list[Any] = [0] * x.dim()
+    following: Any = 1
+    for i in reversed(order):
+        dense[i] = following
+        following = following * x.shape[i]
+    return dense
+
+
+def _result_like(x: Tensor) -> Tensor:
+    if x.dim() > 4:
+        return x.new_empty(x.shape)
+    return x.new_empty_strided(x.shape, _dense_strides(x))
+
+
+def _check_rank(name: str, x: Tensor, token_dim: int) -> None:
+    if token_dim not in (-3, -2):
+        raise ValueError(f"[{name}] token_dim must be -3 or -2, got {token_dim}")
+    if x.dim() < 3:
+        raise ValueError(
+            f"[{name}] a tensor must have tokens, heads and head_dim, got {x.dim()} dimensions"
+        )
+
+
+def _fake_rotation(name: str) -> Callable[..., Any]:
+    def fake(
+        tensors: Sequence[Tensor],
+        rope: str,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        first: Any = 0,
+        token_dim: int = -3,
+    ) -> list[Tensor]:
+        head_dim = layout_of(rope).head_dim
+        for x in tensors:
+            _check_rank(name, x, token_dim)
+            torch._check_value(
+                x.shape[-1] == head_dim,
+                lambda: f"[{name}] the last size must be head_dim {head_dim}",
+            )
+        return [_result_like(x) for x in tensors]
+
+    return fake
+
+
+def _fake_in_place(name: str) -> Callable[..., None]:
+    def fake(tensors: Sequence[Tensor], rope: str, *rest: Any) -> None:
+        for x in tensors:
+            _check_rank(name, x, rest[3] if len(rest) > 3 else -3)
+
+    return fake
+
+
+def _fake_table(name: str) -> Callable[..., Any]:
+    def fake(
+        tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, token_dim: int = -3
+    ) -> list[Tensor]:
+        for x in tensors:
+            _check_rank(name, x, token_dim)
+        return [_result_like(x) for x in tensors]
+
+    return fake
+
+
+def _fake_position_gradient(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    rope: str,
+    pairing: str,
+    token_dim: int = -3,
+) -> Tensor:
+    x = tensors[0]
+    batch: Any = 1
+    for size in x.shape[:-3]:
+        batch = batch * size
+    return x.new_empty((layout_of(rope).axes, batch, x.shape[token_dim]), dtype=torch.float64)
+
+
+def _fake_frequencies_like(like: Tensor, rope: str) -> Tensor:
+    layout = layout_of(rope)
+    return like.new_empty((layout.pairs, layout.axes), dtype=torch.float64)
+
+
+# ---- Loading -------------------------------------------------------------------------------------
+
+
+class Operators:
+    """The library's operators, as torch.ops.<namespace>, and as functions of this object that go
+    around autograd where no derivative is asked for: less work for the host."""
+
+    names = (*ROTATIONS, *TABLES)
+
+    def __init__(self, path: Path, namespace: str) -> None:
+        version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+        if version < OLDEST:
+            raise ImportError(f"rotary: {path.name} needs PyTorch 2.11, got {torch.__version__}")
+        self._library = torch.library.Library(namespace, "FRAGMENT")
+        for schema in schemas():
+            self._library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        implement = ctypes.CDLL(str(path)).rotary_torch_implement
+        implement.argtypes, implement.restype = [ctypes.c_char_p], ctypes.c_char_p
+        error = implement(namespace.encode())
+        if error:
+            raise ImportError(f"rotary: {path.name}: {error.decode()}")
+        self.ops = getattr(torch.ops, namespace)
+        self._register(namespace)
+        for name in self.names:
+            setattr(self, name, self._function(name))
+
+    def _register(self, namespace: str) -> None:
+        def add(name: str, fake: Callable[..., Any], autograd: Callable[..., Any]) -> None:
+            torch.library.register_fake(f"{namespace}::{name}", fake, lib=self._library)
+            self._library.impl(name, autograd, "Autograd")
+
+        for name in ROTATIONS:
+            add(name, _fake_rotation(name), autograd_rotation(self.ops, name))
+            add(f"{name}_", _fake_in_place(name), autograd_in_place(self.ops, name))
+        for name in TABLES:
+            add(name, _fake_table(name), autograd_table(self.ops, name))
+        gradient = autograd_position_gradient(self.ops)
+        add("position_gradient", _fake_position_gradient, gradient)
+        frequencies = self.ops.frequencies_like.default
+        add("frequencies_like", _fake_frequencies_like, partial(below_autograd, frequencies))
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        op = getattr(self.ops, name).default
+
+        def function(tensors: Sequence[Tensor], *rest: Any) -> Any:
+            if needs_derivative(tensors, *rest):
+                return op(tensors, *rest)
+            return below_autograd(op, tensors, *rest)
+
+        return function

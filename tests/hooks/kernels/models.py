@@ -1,0 +1,66 @@
+# Copyright 2026 The rotary authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Small models of transformers, and kernels in them."""
+
+import contextlib
+from pathlib import Path
+
+import torch
+import transformers
+from kernels import LocalLayerRepository, Mode, kernelize, use_kernel_mapping
+
+SIZES = {
+    "vocab_size": 64,
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 128,
+    **{f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")},
+}
+
+#: Model types: a table of twice the pairs, results cast back (OLMo 2), q and k normalised before
+#: (Qwen 3), a table of the pairs alone (GPT-OSS), an encoder that rotates in float32 (ModernBERT).
+MODELS = {
+    "llama": {},
+    "olmo2": {},
+    "qwen3": {},
+    "gpt_oss": {"num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 8},
+    "modernbert": {"num_key_value_heads": None, "head_dim": None, "reference_compile": False},
+}
+
+
+def make(model_type, seed=0):
+    torch.manual_seed(seed)
+    options = {k: v for k, v in {**SIZES, **MODELS[model_type]}.items() if v is not None}
+    config = transformers.AutoConfig.for_model(model_type, **options)
+    return transformers.AutoModel.from_config(config).float().train()
+
+
+@contextlib.contextmanager
+def on_kernel(model, repository, mode=Mode.TRAINING):
+    """The model's rotation by `repository`; afterwards by its own code, which all models share."""
+    with use_kernel_mapping({"rotary_pos_emb": {"cpu": repository}}, inherit_mapping=False):
+        kernelize(model, mode=mode, device="cpu")
+    try:
+        yield
+    finally:
+        with use_kernel_mapping({}, inherit_mapping=False):
+            kernelize(model, mode=mode, device="cpu")
+
+
+def repository(folder, layer="apply_rotary_transformers"):
+    return LocalLayerRepository(Path(folder), layer_name=layer)
+
+
+def step(model):
+    """Hidden states and the gradients of all parameters of one training step."""
+    model.zero_grad()
+    ids = torch.randint(0, 64, (2, 13), generator=torch.Generator().manual_seed(1))
+    states = model(input_ids=ids).last_hidden_state
+    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
+    (states * weights).sum().backward()
+    grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return states.detach(), grads
