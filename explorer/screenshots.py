@@ -17,7 +17,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-COLORS = 24  # of a picture's palette, besides those of lines: files stay small
+COLORS = 40  # of a picture's palette, besides those of lines: files stay small
+MAP_COLORS = 160  # of heat maps, whose shades would become bands
 MAX_HEIGHT = {1280: 960, 390: 1440}
 
 #: What each view is shown with.
@@ -48,7 +49,8 @@ def line_colors() -> list[int]:
 
 def save(png: bytes, out: Path) -> None:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    own = picture.quantize(COLORS, kmeans=1).getpalette()[: 3 * COLORS]
+    count = MAP_COLORS if out.name.startswith("maps") else COLORS
+    own = picture.quantize(count, kmeans=1).getpalette()[: 3 * count]
     colors = own + line_colors()
     palette = Image.new("P", (1, 1))
     palette.putpalette(colors + colors[:3] * (256 - len(colors) // 3))

@@ -8,11 +8,14 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END_USAGE'
-usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--at-once N] [--results DIR] [--no-build] [--quick]
-                          [-D<variable>=<value> ...]
+usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--variants NAME,... [--rerun]] [--limit SECONDS]
+                          [--at-once N] [--results DIR] [--no-build] [--quick] [-D<variable>=<value> ...]
 
   --data DIR       the folder with enwiki2014_100MB.txt, or that file with .xz, and the data of the other labs; archives in it are unpacked
   --labs NAME,...  only these; default: all that `roformer lab --help` lists
+  --variants NAME,...  of the one lab in --labs, only these; '*/*' are RoPER's tasks of the lab tasks
+  --rerun          drops the rows of these variants first; without it, a later call continues
+  --limit SECONDS  interrupts labs so long after the build; their units write checkpoints, and the next call continues
   --at-once N      labs that run side by side on the GPU (3); `length`, which measures speed, first runs alone
   --results DIR    where each lab's folder goes (bench/results/lab): results.json, report.md, plots, log.txt
   --no-build       uses the binaries in build/gpu-roformer, as scripts/gpu_roformer_speed.sh builds them
@@ -20,15 +23,14 @@ usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--at-once N] [--results 
   -D...            for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps -DROTARY_COMMIT=abc1234 (where git is not there)
 
 $PYTHON is a Python that has PyTorch (python3), $ROFORMER the command (build/gpu-roformer/bin/roformer), $DEVICE cuda or
-cpu, $LIMIT the seconds after which a lab is interrupted, to be continued by the next call (none). The exit status is the
-number of labs that did not end.
+cpu, $LIMIT the same as --limit. The exit status is the number of labs that did not end.
 END_USAGE
 }
 
-quick=0 data='' labs='' at_once=3 others=() archives=()
+quick=0 rerun=0 data='' labs='' variants='' limit=${LIMIT:-} at_once=3 others=() archives=()
 while (($#)); do
   case $1 in
-    --data | --labs | --at-once)
+    --data | --labs | --variants | --limit | --at-once)
       name=${1#--}
       declare "${name//-/_}=${2:?$1 needs a value}"
       shift
@@ -37,8 +39,12 @@ while (($#)); do
   esac
   shift
 done
-parse_options quick -- "${others[@]}"
-((quick)) || [[ -n $data ]] || { usage >&2 && exit 2; }
+parse_options quick rerun -- "${others[@]}"
+((quick)) || [[ -n $data || $labs == tasks ]] || { usage >&2 && exit 2; } # tasks are generated
+if [[ (-n $variants && (-z $labs || $labs == *,*)) || ($rerun == 1 && -z $variants) ]]; then
+  echo "gpu_lab.sh: --variants needs one lab in --labs, and --rerun needs --variants" >&2
+  exit 2
+fi
 
 device=${DEVICE:-cuda}
 folder=$PWD/build/gpu-roformer
@@ -54,7 +60,7 @@ fi
 arguments=(--device "$device")
 if ((quick)); then
   arguments+=(--quick)
-else
+elif [[ -n $data ]]; then
   arguments+=(--data "$data")
   [[ -e $data/enwiki2014_100MB.txt || ! -e $data/enwiki2014_100MB.txt.xz ]] ||
     xz -dk "$data/enwiki2014_100MB.txt.xz"
@@ -67,14 +73,25 @@ else
 fi
 # The names in the help: "  length     Train short, ..."
 [[ -n $labs ]] || labs=$("$roformer" lab --help | sed -n '/^NAME is one of/,/^$/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ',')
-limit=()
-# SIGINT lets the lab write its checkpoints.
-[[ -z ${LIMIT:-} ]] || limit=(timeout --signal=INT --kill-after=60 "$LIMIT")
+if [[ -n $variants ]]; then
+  arguments+=(--variants "$variants")
+  ((rerun == 0)) || arguments+=(--rerun)
+fi
+labs_began=$SECONDS
 # run_lab <name>: in a process of its own, which prints its time and, if it does not end well, its last lines.
 run_lab() {
   local lab=$1 began=$SECONDS status=0
   mkdir -p "$results/$lab"
-  "${limit[@]}" "$roformer" lab "$lab" -o "$results/$lab" "${arguments[@]}" >"$results/$lab/log.txt" 2>&1 || status=$?
+  local limited=() left=$((labs_began + limit - began))
+  # SIGINT lets the lab write its checkpoints. A lab whose turn comes too late is not begun.
+  if [[ -n $limit ]]; then
+    if ((left <= 0)); then
+      printf '%-10s not begun: no time left\n' "$lab"
+      return 1
+    fi
+    limited=(timeout --signal=INT --kill-after=60 "$left")
+  fi
+  "${limited[@]}" "$roformer" lab "$lab" -o "$results/$lab" "${arguments[@]}" >"$results/$lab/log.txt" 2>&1 || status=$?
   rm -rf "$results/$lab/lock"
   ((status == 0)) || tail -n 5 "$results/$lab/log.txt"
   # A lab that was interrupted says so and ends well; the next call continues it.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // rotary explore: the explorer page with a model in it.
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <spawn.h>
 #include <unistd.h>
@@ -75,6 +76,33 @@ bool has_desktop() {
 #endif
 }
 
+/// How the program that opens files is started: apart from the terminal and the pipes of this
+/// process. A browser that it becomes would keep them open, and `$(rotary explore ...)` would wait.
+class Detached {
+ public:
+  Detached() {
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID);
+    posix_spawn_file_actions_init(&files_);
+    posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&files_, STDOUT_FILENO, STDERR_FILENO);
+  }
+  Detached(const Detached&) = delete;
+  Detached& operator=(const Detached&) = delete;
+  ~Detached() {
+    posix_spawn_file_actions_destroy(&files_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+  const posix_spawn_file_actions_t* files() const { return &files_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+  posix_spawn_file_actions_t files_{};
+};
+
 /// Asks the desktop to open a file; what comes of it is the desktop's.
 void open_in_browser(const std::string& file) {
 #ifdef __APPLE__
@@ -84,8 +112,10 @@ void open_in_browser(const std::string& file) {
 #endif
   std::string argument = file;
   const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
+  const Detached detached;
   pid_t child = 0;
-  if (posix_spawnp(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ) != 0) {
+  if (posix_spawnp(&child, program.c_str(), detached.files(), detached.attributes(),
+                   arguments.data(), environ) != 0) {
     console::print_error(
         fmt::format("rotary: {} was not found; open the page yourself\n", program));
   }

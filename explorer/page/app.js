@@ -14,6 +14,10 @@ const PALETTES = {
   dark: { low: [90, 160, 255], middle: [26, 30, 36], high: [255, 112, 96] },
 };
 const MAX_CONTEXT = 2 ** 24;
+/** Known models have at most 256; pictures of many thousands would stop the browser. */
+const MAX_PAIRS = 1024;
+/** While the wanted context is dragged, slow views draw with fewer points; with all when it rests. */
+const REST_MS = 90;
 
 export class App {
   /** `models`: bundled ones, {id: text}; `given`: {source, text} that the page was written with. */
@@ -86,12 +90,13 @@ export class App {
       return false;
     }
     clearTimeout(this.resting);
-    if (reopen || redraw || changed("view")) {
-      this.draw();
-    } else if (changed("context") && this.view.slow) {
-      this.moveRest();
-      this.resting = setTimeout(() => this.draw(), 90); // when the drag rests
-    } else if (changed("context") && !(this.drawn && this.view.stretch?.(this))) {
+    const dragged = changed("context") && !redraw && !changed("model", "text", "rope", "view");
+    if (dragged && !reopen && this.drawn && this.view.stretch?.(this)) {
+      this.move();
+    } else if (dragged && this.view.slow) {
+      this.draw({ draft: true });
+      this.resting = setTimeout(() => this.draw(), REST_MS);
+    } else if (reopen || redraw || changed("view", "context")) {
       this.draw();
     } else {
       this.move();
@@ -119,7 +124,12 @@ export class App {
     }
     if (!file.ropes.includes(state.rope)) state.rope = file.default;
     const request = { model: file.number, rope: state.rope };
-    let rope = this.engine.call("rope", request);
+    const known = file === this.file && state.rope === this.rope?.rope.name;
+    let rope = known ? this.rope : this.engine.call("rope", request);
+    if (rope.wavelengths.length > MAX_PAIRS) {
+      throw new Error(`${file.source} has ${rope.wavelengths.length} pairs; the explorer shows at ` +
+        `most ${MAX_PAIRS} (rotary inspect reads it)`);
+    }
     const wanted = this.wanted(rope);
     if (rope.depends_on_context) {
       rope = this.engine.call("rope", { ...request, context: wanted });
@@ -214,7 +224,8 @@ export class App {
 
   // ---- Drawing ----------------------------------------------------------------------------------
 
-  draw() {
+  /** `draft`: a slow view may use fewer points, as draw() follows. */
+  draw({ draft = false } = {}) {
     const { view } = this;
     const { panel } = this.elements;
     panel.replaceChildren();
@@ -222,7 +233,7 @@ export class App {
     this.elements.title.textContent = view.title;
     this.elements.caption.textContent = view.caption;
     try {
-      view.draw(this, panel);
+      view.draw(this, panel, draft);
       this.drawn = true;
     } catch (error) {
       this.drawn = false;

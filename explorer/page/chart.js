@@ -64,16 +64,16 @@ export class Chart {
     }));
   }
 
-  /** A horizontal line with its name at its end or middle. Returns the two elements. */
-  level(value, name, color, { below = false, middle = false } = {}) {
+  /** A horizontal line with its name at its "start", "middle" or "end". Returns the two elements. */
+  level(value, name, color, { below = false, at = "end" } = {}) {
     if (value < this.y.min || value > this.y.max) return [];
     const y = this.atY(value);
     const line = s("line", {
       x1: this.left, x2: this.right, y1: y, y2: y, stroke: color, "stroke-width": 1.3,
       "stroke-dasharray": "5 4",
     });
-    const text = tag(middle ? (this.left + this.right) / 2 : this.right - 6, y + (below ? 15 : -6),
-      name, color, middle ? "middle" : "end");
+    const x = { start: this.left + 6, middle: (this.left + this.right) / 2, end: this.right - 6 }[at];
+    const text = tag(x, y + (below ? 15 : -6), name, color, at);
     this.plot.append(line);
     this.over.append(text);
     return [line, text];

@@ -4,17 +4,40 @@
 // expl, logl and powl for WebAssembly, whose long double has 113 bits: emscripten's C library
 // computes them in double. Recipes are evaluated in long double and rounded once (src/frequencies);
 // with these they have the bits of other machines. Relative errors are about 1e-31.
+#include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace {
 
 constexpr long double kLn2 = 0.693147180559945309417232121458176568075500134360255L;
 
+constexpr int kTerms = 14;
+
+/// 1, 1/2, ...: divisions of long doubles are slow, as all of this is software.
+constexpr std::array<long double, kTerms> kReciprocals = [] {
+  std::array<long double, kTerms> all{};
+  for (int k = 0; k < kTerms; ++k) all[static_cast<std::size_t>(k)] = 1.0L / (k + 1);
+  return all;
+}();
+
 /// exp(r) for |r| <= ln 2 / 512: Taylor's series.
 long double exp_series(long double r) {
   long double sum = 1.0L;
-  for (int k = 14; k > 0; --k) sum = 1.0L + sum * r / static_cast<long double>(k);
+  for (std::size_t k = kTerms; k-- > 0;) sum = 1.0L + sum * r * kReciprocals[k];
   return sum;
+}
+
+/// logl, which for a ladder is always that of its base: the last one is kept. WebAssembly has one
+/// thread.
+long double log_of_base(long double x) {
+  static long double last = 1.0L;
+  static long double last_log = 0.0L;
+  if (x != last) {
+    last_log = logl(x);
+    last = x;
+  }
+  return last_log;
 }
 
 }  // namespace
@@ -44,7 +67,7 @@ long double powl(long double x, long double y) {
   if (!(x > 0.0L) || !std::isfinite(static_cast<double>(x * y))) {
     return std::pow(static_cast<double>(x), static_cast<double>(y));
   }
-  return expl(y * logl(x));
+  return expl(y * log_of_base(x));
 }
 
 }  // extern "C"

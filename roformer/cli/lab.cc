@@ -61,6 +61,9 @@ void run_lab_verb(const LabVerb& verb) {
   }
   if (!verb.results.empty()) throw UsageError("only `lab report` takes a folder; use -o DIR");
   if (verb.options.folder.empty()) throw UsageError("-o DIR is needed: the folder of the results");
+  if (verb.options.rerun && verb.options.variants.empty()) {
+    throw UsageError("--rerun needs --variants: what to run again");
+  }
   lab::LabOptions options = verb.options;
   options.device = device_of({.device = verb.device});
   const InterruptGuard interrupts;
@@ -105,13 +108,17 @@ void add_lab(CLI::App& app) {
   lab->add_option("--config", o.config, "A JSON file that changes settings")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
-  lab->add_option("--variants", o.variants, "Only these variants: rope,alibi")
+  lab->add_option("--variants", o.variants, "Only these variants: rope,alibi, or 'encoder *'")
       ->type_name("NAME,...")
       ->delimiter(',');
   lab->add_option("--jobs", o.jobs, "Units at once on a GPU; default: as the lab says")
       ->type_name("N")
       ->check(CLI::Range(1, 64));
   lab->add_flag("--retry", o.retry, "Run units again that failed");
+  lab->add_flag(
+      "--rerun", o.rerun,
+      "Run the units of --variants again: their rows are dropped first, and their entries "
+      "in the settings may have changed");
   lab->callback([verb] { run_lab_verb(*verb); });
 }
 

@@ -4,6 +4,9 @@
 // Charts by cairo: one drawing for SVG and PNG.
 #include <cairo-svg.h>
 #include <cairo.h>
+#ifdef ROTARY_HAS_FONTCONFIG
+#include <fontconfig/fontconfig.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -53,6 +56,28 @@ cairo_status_t append_bytes(void* closure, const unsigned char* data, unsigned i
   return CAIRO_STATUS_SUCCESS;
 }
 
+/// Whether the machine has a configuration of fonts. Small containers have none: cairo's search for
+/// a font would print a message of fontconfig there.
+bool has_font_configuration() {
+#ifdef ROTARY_HAS_FONTCONFIG
+  // Of an empty configuration: without one, the call would load the default, with that message.
+  FcConfig* empty = FcConfigCreate();
+  FcChar8* file = FcConfigGetFilename(empty, nullptr);
+  FcConfigDestroy(empty);
+  const bool found = file != nullptr;
+  FcStrFree(file);
+  return found;
+#else
+  return true;
+#endif
+}
+
+/// The font of the machine, else the one that cairo draws itself (of ASCII).
+const char* font_family() {
+  static const bool configured = has_font_configuration();
+  return configured ? "sans-serif" : "@cairo:sans-serif";
+}
+
 enum class Align { kLeft, kCentre, kRight };
 
 class Drawing {
@@ -63,7 +88,8 @@ class Drawing {
   void draw() {
     cairo_set_source_rgb(cairo_, 1, 1, 1);
     cairo_paint(cairo_);
-    cairo_select_font_face(cairo_, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_select_font_face(cairo_, font_family(), CAIRO_FONT_SLANT_NORMAL,
+                           CAIRO_FONT_WEIGHT_NORMAL);
     draw_axes();
     draw_marks();
     cairo_save(cairo_);

@@ -5,20 +5,17 @@
 // encoding of the patches.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "roformer/lab/cost.h"
 #include "roformer/lab/image_data.h"
+#include "roformer/lab/image_training.h"
 #include "roformer/lab/labs.h"
 #include "roformer/lab/settings.h"
 #include "roformer/lab/training.h"
 #include "roformer/lab/vit.h"
-#include "roformer/train/optimizer.h"
-#include "roformer/train/schedule.h"
 
 namespace rotary::roformer::lab {
 namespace {
@@ -73,6 +70,7 @@ class ImageLab final : public Lab {
         sizes_(settings_.integers("sizes")),
         encodings_(settings_.list("encodings")),
         data_(load_images(settings_.at("images"), options)) {
+    plan_.progress = {0.0, 0.9};
     for (const Json& entry : encodings_) VitImpl(config_of(entry));  // finds what does not fit
     const std::int64_t patch = settings_.integer("patch", 1);
     for (const std::int64_t size : sizes_) {
@@ -94,7 +92,17 @@ class ImageLab final : public Lab {
     std::int64_t parameters = 0;
     for (const at::Tensor& parameter : model->parameters()) parameters += parameter.numel();
     std::vector<Row> rows = {run.row("parameters", static_cast<double>(parameters))};
-    train(*model, seed, run, rows);
+    const VitPlan plan{.plan = plan_,
+                       .batches = {.rows = settings_.integer("rows", 1),
+                                   .crop = settings_.integer("crop"),
+                                   .flip = true,
+                                   .seed = seed},
+                       .label_smoothing = settings_.number("label_smoothing")};
+    Trained trained = train_vit(*model, data_, plan, run);
+    trained.tokens_per_second *=
+        std::pow(static_cast<double>(data_.size / settings_.integer("patch")), 2);
+    add_curve(trained, run, rows);
+    add_training_cost(trained, run, rows);
     for (const std::int64_t size : sizes_) {
       rows.push_back(
           run.row("accuracy", accuracy(*model, size, run), {{"size", static_cast<double>(size)}}));
@@ -111,62 +119,6 @@ class ImageLab final : public Lab {
             .size = data_.size == 0 ? 32 : data_.size,
             .classes = std::max<std::int64_t>(data_.classes, 1),
             .layers = model_config({settings_.at("model")}, source)};
-  }
-
-  /// Without checkpoints: a unit takes seconds on a GPU.
-  void train(VitImpl& model, std::uint64_t seed, const UnitRun& run, std::vector<Row>& rows) {
-    const TrainOptions& options = plan_.options;
-    const std::int64_t steps = options.steps;
-    const ImageBatches batches(data_,
-                               {.rows = settings_.integer("rows", 1),
-                                .crop = settings_.integer("crop"),
-                                .flip = true,
-                                .seed = seed},
-                               steps);
-    const double smoothing = settings_.number("label_smoothing");
-    model.train();
-    ParameterStore store(model);
-    AdamW optimizer(store, options.adamw, 0, store.size());
-    const at::Tensor never = at::zeros({1}, store.values().options());
-    const std::int64_t every = std::max<std::int64_t>(1, steps / plan_.curve_points);
-    at::Tensor sum = at::zeros({}, store.values().options());
-    const auto began = std::chrono::steady_clock::now();
-    for (std::int64_t step = 1; step <= steps; ++step) {
-      if (run.stop && run.stop()) throw Stopped();
-      const ImageBatches::Batch batch = batches.at(step);
-      const at::Tensor logits = model.forward(normalized(batch.pixels, options.compute_type));
-      const at::Tensor loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean,
-                                                     /*ignore_index=*/-100, smoothing);
-      store.accumulate_gradients(loss);
-      const at::NoGradGuard no_grad;
-      store.finish_gradients();
-      // Gradients of a norm above 1 are divided by it.
-      const at::Tensor norm = at::linalg_vector_norm(store.gradients()).clamp_min(1.0).view({1});
-      const double share = schedule_share(options.schedule, step, steps);
-      optimizer.step(options.learning_rate * share, norm, never);
-      store.mark_written();
-      sum += loss.detach();
-      if (step % every != 0 && step != steps) continue;
-      add_point(step, sum, step % every == 0 ? every : step % every, run, rows);
-      sum.zero_();
-      if (run.progress) run.progress(0.9 * static_cast<double>(step) / static_cast<double>(steps));
-    }
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    const double images = static_cast<double>(steps * settings_.integer("rows", 1));
-    const double patches =
-        std::pow(static_cast<double>(data_.size / settings_.integer("patch")), 2);
-    add_training_cost({.tokens_per_second = images * patches / std::max(seconds, 1e-9)}, run, rows);
-    model.eval();
-  }
-
-  static void add_point(std::int64_t step, const at::Tensor& sum, std::int64_t count,
-                        const UnitRun& run, std::vector<Row>& rows) {
-    const double loss = sum.item<double>() / static_cast<double>(count);
-    if (!std::isfinite(loss)) {
-      throw std::runtime_error("the loss is not finite at step " + std::to_string(step));
-    }
-    rows.push_back(run.row("training_loss", loss, {{"step", static_cast<double>(step)}}));
   }
 
   double accuracy(VitImpl& model, std::int64_t size, const UnitRun& run) const {

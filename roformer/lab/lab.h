@@ -45,12 +45,15 @@ struct LabOptions {
   c10::Device device = c10::kCPU;
   /// Changes of the settings (settings.h).
   std::filesystem::path config{};
-  /// Only these variants; empty: all.
+  /// Only these variants, or those that fit patterns (fnmatch(3): "encoder *"); empty: all.
   std::vector<std::string> variants{};
   /// Units at once, on a GPU; 0: as the lab says.
   std::int64_t jobs = 0;
   /// Runs units again that failed.
   bool retry = false;
+  /// Runs all units of `variants` again, whose entries in the settings may have changed since:
+  /// their rows and checkpoints are removed first.
+  bool rerun = false;
 };
 
 struct Unit {
@@ -60,6 +63,8 @@ struct Unit {
   double cost = 1.0;
   /// It measures speed: no other unit runs meanwhile. Such units are the first.
   bool alone = false;
+  /// The entry of the settings that decides it; empty: the one named as the variant.
+  std::string entry{};
 };
 
 /// The unit was interrupted: it has no rows, and continues next time.

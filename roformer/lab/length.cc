@@ -20,6 +20,18 @@ using internal::Json;
 /// Before a measurement: kernels are loaded and memory is allocated on first use.
 constexpr std::int64_t kWarmUpSteps = 5;
 
+/// Factor of the learning rate of a learned table, see docs/lab.md, Method.
+constexpr double kTableRate = 10.0;
+
+/// As encoding_entry(); and where sinusoids, of a root mean square of 0.71, are added to
+/// embeddings, those are brought to their size, as in the first Transformer (docs/lab.md, Method).
+Json length_entry(const std::string& name, std::string_view encoding, std::int64_t seeds) {
+  Json entry = encoding_entry(name, encoding, seeds);
+  if (encoding == "sinusoidal") entry["scale_embedding"] = true;
+  if (encoding == "learned") entry["encoding_rate"] = kTableRate;
+  return entry;
+}
+
 /// Decoders first; an encoder's variant is "encoder NAME". Three seeds where papers compare.
 Json length_decoders(bool quick) {
   Json all = Json::array();
@@ -29,7 +41,7 @@ Json length_decoders(bool quick) {
   for (const char* name :
        {"learned", "sinusoidal", "xpos", "kerple_log", "kerple_power", "distance", "shaw", "nezha",
         "transformer_xl", "rope+alibi", "rope+t5", "rope+distance"}) {
-    all.push_back(encoding_entry(name, name, 1));
+    all.push_back(length_entry(name, name, 1));
   }
   return all;
 }
@@ -37,7 +49,7 @@ Json length_decoders(bool quick) {
 Json length_encoders() {
   Json all = Json::array();
   for (const char* name : {"rope", "alibi", "t5", "none", "learned", "sinusoidal"}) {
-    all.push_back(encoding_entry(std::string("encoder ") + name, name, 1));
+    all.push_back(length_entry(std::string("encoder ") + name, name, 1));
   }
   return all;
 }
@@ -84,7 +96,8 @@ class LengthLab final : public Lab {
     for (const Json& entry : decoders_) {
       all.push_back({.variant = std::string(kCostPrefix) + entry.at("name").as_string(),
                      .cost = 0.1,
-                     .alone = true});
+                     .alone = true,
+                     .entry = entry.at("name").as_string()});
     }
     std::ranges::move(units_of(decoders_, options_.seeds), std::back_inserter(all));
     for (Unit unit : units_of(encoders_, options_.seeds)) {

@@ -7,6 +7,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
+#include <fnmatch.h>
 #include <ftw.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ namespace rotary::roformer::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::Json;
 using Clock = std::chrono::steady_clock;
 
 bool is_row_of(const Row& row, const Unit& unit) {
@@ -56,19 +58,49 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
+/// Whether the unit is of this variant, which may be a pattern: "encoder *".
+bool fits(const Unit& unit, const std::string& variant) {
+  return unit.variant == variant || ::fnmatch(variant.c_str(), unit.variant.c_str(), 0) == 0;
+}
+
 void check_variants(const std::vector<Unit>& units, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;
   for (const Unit& unit : units) known.push_back(unit.variant);
   for (const std::string& variant : wanted) {
-    if (std::ranges::find(known, variant) != known.end()) continue;
+    if (std::ranges::any_of(units, [&](const Unit& unit) { return fits(unit, variant); })) continue;
     const std::string_view near = internal::nearest(variant, known);
     internal::reject("[lab] --variants: no variant ", variant,
                      near.empty() ? "" : internal::concat("; perhaps ", near));
   }
 }
 
+bool is_wanted(const Unit& unit, const LabOptions& options) {
+  return options.variants.empty() ||
+         std::ranges::any_of(options.variants,
+                             [&](const std::string& variant) { return fits(unit, variant); });
+}
+
+/// Entries of the settings that only units decide which run again.
+std::vector<std::string> entries_of_reruns(const std::vector<Unit>& units,
+                                           const LabOptions& options) {
+  const auto entry_of_unit = [](const Unit& unit) {
+    return unit.entry.empty() ? unit.variant : unit.entry;
+  };
+  std::vector<std::string> entries;
+  for (const Unit& unit : units) {
+    const std::string entry = entry_of_unit(unit);
+    if (std::ranges::all_of(units, [&](const Unit& other) {
+          return entry_of_unit(other) != entry || is_wanted(other, options);
+        })) {
+      entries.push_back(entry);
+    }
+  }
+  return entries;
+}
+
 /// The results of the folder; new ones if there are none.
-Results open_results(std::string_view name, const Lab& lab, const LabOptions& options) {
+Results open_results(std::string_view name, const Lab& lab, const std::vector<Unit>& units,
+                     const LabOptions& options) {
   const fs::path path = options.folder / "results.json";
   const std::string machine = machine_name(options.device);
   const std::string commit = commit_name();
@@ -88,9 +120,12 @@ Results open_results(std::string_view name, const Lab& lab, const LabOptions& op
   if (results.machine != machine) {
     refuse(fmt::format("machine: {} there, {} here", results.machine, machine));
   }
-  if (std::string other = difference(results.settings, lab.settings()); !other.empty()) {
-    refuse(other);
+  Json settings = results.settings;
+  if (options.rerun) {
+    settings = with_entries_of(settings, lab.settings(), entries_of_reruns(units, options));
   }
+  if (std::string other = difference(settings, lab.settings()); !other.empty()) refuse(other);
+  results.settings = lab.settings();
   // All commits that have made rows are named.
   if (results.commit.find(commit) == std::string::npos) results.commit += ", " + commit;
   return results;
@@ -221,6 +256,17 @@ void remove_tree(const fs::path& folder) noexcept {
   ::nftw(folder.c_str(), remove, /*descriptors=*/16, FTW_DEPTH | FTW_PHYS);
 }
 
+/// Removes rows and checkpoints of the units that are to run again, of seeds that are not asked for
+/// now, too. The file is written at once: when the run is continued, it is without them.
+void drop_wanted(const std::vector<Unit>& units, const LabOptions& options, Results& results) {
+  std::erase_if(results.rows,
+                [&](const Row& row) { return is_wanted({.variant = row.variant}, options); });
+  for (const Unit& unit : units) {
+    if (is_wanted(unit, options)) remove_tree(options.folder / "runs" / folder_name(unit));
+  }
+  write_results(options.folder / "results.json", results);
+}
+
 /// With its number: "cuda" is the current GPU.
 c10::Device numbered(c10::Device device) {
   if (device.is_cpu() || device.has_index()) return device;
@@ -272,18 +318,16 @@ bool run_lab(std::string_view name, Lab& lab, const LabOptions& options, const L
   const RunLock lock(options.folder);
   std::vector<Unit> all = lab.units();
   check_variants(all, options.variants);
-  Results results = open_results(name, lab, options);
+  Results results = open_results(name, lab, all, options);
   if (options.retry) {
     std::erase_if(results.rows, [](const Row& row) { return row.metric == kFailed; });
   }
+  if (options.rerun) drop_wanted(all, options, results);
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool wanted =
-        options.variants.empty() ||
-        std::ranges::find(options.variants, all[i].variant) != options.variants.end();
     const bool done =
         std::ranges::any_of(results.rows, [&](const Row& row) { return is_row_of(row, all[i]); });
-    if (wanted && !done) todo.push_back(i);
+    if (is_wanted(all[i], options) && !done) todo.push_back(i);
   }
   std::ranges::stable_partition(todo, [&all](std::size_t i) { return all[i].alone; });
   const bool cuda = options.device.is_cuda();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "io/json_file.h"
 #include "rotary/error.h"
@@ -91,6 +92,34 @@ std::string difference(const Json& there, const Json& here) {
     if (!here.contains(key)) return internal::concat(key, ": ", value.excerpt(), " there only");
   }
   return {};
+}
+
+Json with_entries_of(const Json& there, const Json& here, const std::vector<std::string>& names) {
+  const auto is_named = [&names](const Json& entry) {
+    const Json& name = entry.at("name");
+    return name.is_string() && std::ranges::find(names, name.as_string()) != names.end();
+  };
+  Json merged = there;
+  for (const auto& [key, list] : here.members()) {
+    const Json* before = there.find(key);
+    if (before == nullptr || !has_names(*before) || !has_names(list)) continue;
+    std::vector<Json> old = before->elements();
+    std::erase_if(old, is_named);
+    std::vector<Json> all;
+    for (const Json& entry : list.elements()) {
+      const auto known = std::ranges::find_if(
+          old, [&](const Json& other) { return other.at("name") == entry.at("name"); });
+      if (is_named(entry)) {
+        all.push_back(entry);
+      } else if (known != old.end()) {
+        all.push_back(*known);
+        old.erase(known);
+      }
+    }
+    std::ranges::move(old, std::back_inserter(all));
+    merged[key] = all;
+  }
+  return merged;
 }
 
 // ---- Settings -----------------------------------------------------------------------------------

@@ -31,6 +31,10 @@ internal::Json merge_settings(const internal::Json& defaults, const std::filesys
 /// they are equal.
 std::string difference(const internal::Json& there, const internal::Json& here);
 
+/// `there` with the entries of these names, in lists of named objects, as they are in `here`.
+internal::Json with_entries_of(const internal::Json& there, const internal::Json& here,
+                               const std::vector<std::string>& names);
+
 /// Typed access. Throws std::invalid_argument that names the key.
 class Settings {
  public:

@@ -101,6 +101,7 @@ std::vector<Unit> TasksLab::units() const {
     for (const char* encoding : {"rope", "roper"}) {
       for (Unit unit : units_of({entry}, options_.seeds)) {
         unit.variant = roper_variant(task, encoding);
+        unit.entry = task;
         unit.cost = entry.at("training").at("steps").as_double();
         units.push_back(std::move(unit));
       }

@@ -25,8 +25,6 @@ namespace fs = std::filesystem;
 using internal::Json;
 using Clock = std::chrono::steady_clock;
 
-/// Between checkpoints: a unit that is killed loses less than this.
-constexpr auto kSaveInterval = std::chrono::seconds(60);
 /// Factors of the learning rate, see encoding_entry().
 constexpr double kBiasRate = 30.0;
 constexpr double kVectorRate = 3.0;

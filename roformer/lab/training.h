@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,6 +36,9 @@ Model load_lab_model(const std::filesystem::path& path, const ConfigChange& chan
 std::int64_t num_parameters(const ModelImpl& model);
 /// bfloat16 on a GPU, float32 on a CPU.
 at::ScalarType compute_type_of(at::Device device);
+
+/// Between checkpoints: a unit that is killed loses less than this.
+inline constexpr std::chrono::seconds kSaveInterval{60};
 
 struct TrainingBatch {
   Inputs inputs{};

@@ -92,10 +92,11 @@ void check_bert(const Config& c) {
   }
   if (c.rotary_value) fail("rotary_value", "false for model_type \"bert\"", "true");
   if (!c.use_bias || c.norm_type != NormType::kLayer || !c.mlm_transform || c.dropout_before_norm ||
-      c.qk_norm != QkNorm::kNone || c.attention_type != AttentionKind::kSoftmax) {
+      c.scale_embedding || c.qk_norm != QkNorm::kNone ||
+      c.attention_type != AttentionKind::kSoftmax) {
     fail("model_type",
-         "\"roformer\" for use_bias, norm_type, mlm_transform, "
-         "dropout_before_norm, qk_norm and attention_type other than their defaults",
+         "\"roformer\" for use_bias, norm_type, mlm_transform, dropout_before_norm, "
+         "scale_embedding, qk_norm and attention_type other than their defaults",
          "\"bert\"");
   }
 }

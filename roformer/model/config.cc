@@ -267,6 +267,7 @@ Config config_from_json(Json object, const std::string& source) {
   reader.read("norm_type", c.norm_type, kNorms);
   reader.read("mlm_transform", c.mlm_transform);
   reader.read("dropout_before_norm", c.dropout_before_norm);
+  reader.read("scale_embedding", c.scale_embedding);
   reader.read("position_encoding", c.position_encoding);
   reader.read("rope_theta", c.rope_theta);
   reader.read_object("rope_parameters", c.rope_parameters);
@@ -341,6 +342,7 @@ std::string to_json(const Config& c) {
   if (c.norm_type != plain.norm_type) json["norm_type"] = name_of(kNorms, c.norm_type);
   if (!c.mlm_transform) json["mlm_transform"] = false;
   if (c.dropout_before_norm) json["dropout_before_norm"] = true;
+  if (c.scale_embedding) json["scale_embedding"] = true;
   if (!is_bert && c.position_encoding != plain.position_encoding) {
     json["position_encoding"] = c.position_encoding;
   }

@@ -95,6 +95,9 @@ struct Config {
   bool mlm_transform = true;
   /// Order of the dropout and the norm of the embeddings.
   bool dropout_before_norm = false;
+  /// Embeddings of words and types are multiplied by sqrt(embedding_dim) before positions are added
+  /// to them (Vaswani et al. 2017, 3.4), as BART's key of this name does.
+  bool scale_embedding = false;
   /// As in rotary::transformer::EncodingOptions: "rope", "xpos", "none", "learned", "sinusoidal",
   /// "t5", "alibi", "kerple_log", "kerple_power", "distance", or several with + between them; of
   /// "shaw", "nezha" and "transformer_xl", which each layer has its own of, at most one, without a

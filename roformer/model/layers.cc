@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -66,7 +67,9 @@ at::Tensor attention_weights(const Heads& heads, transformer::EncodingImpl* rela
 EmbeddingsImpl::EmbeddingsImpl(const Config& config)
     : ::torch::nn::Module("Embeddings"),
       dropout_(config.hidden_dropout_prob),
-      dropout_before_norm_(config.dropout_before_norm) {
+      dropout_before_norm_(config.dropout_before_norm),
+      scale_(config.scale_embedding ? std::sqrt(static_cast<double>(config.embedding_dim()))
+                                    : 1.0) {
   const std::int64_t size = config.embedding_dim();
   words_ = register_module("word_embeddings",
                            std::make_shared<EmbeddingTableImpl>(config.vocab_size, size));
@@ -79,9 +82,11 @@ EmbeddingsImpl::EmbeddingsImpl(const Config& config)
 HiddenStates EmbeddingsImpl::forward(const Inputs& inputs, transformer::EncodingImpl& encoding,
                                      const ForwardContext& context) {
   const bool encodes_input = encoding.targets().input;
-  // Fused operations add no encoding and drop after the norm only.
-  const LayerOps& ops = encodes_input || dropout_before_norm_ ? plain_ops() : *context.ops;
+  // Fused operations scale nothing, add no encoding and drop after the norm only.
+  const bool plain = encodes_input || dropout_before_norm_ || scale_ != 1.0;
+  const LayerOps& ops = plain ? plain_ops() : *context.ops;
   auto [x, bias] = ops.embed(*words_, *types_, inputs, context);
+  if (scale_ != 1.0) x = x.mul(scale_);
   const torch::TokenPositions& positions = context.positions;
   if (positions.cu_seqlens) x = x.flatten(0, 1).unsqueeze(0);
   if (encodes_input) {

@@ -42,6 +42,8 @@ class EmbeddingsImpl : public ::torch::nn::Module {
  private:
   double dropout_;
   bool dropout_before_norm_;
+  /// Of the embeddings, before positions are added to them.
+  double scale_;
   std::shared_ptr<EmbeddingTableImpl> words_;
   std::shared_ptr<::torch::nn::EmbeddingImpl> types_;
   std::shared_ptr<NormImpl> norm_;

@@ -171,6 +171,45 @@ def test_hostile_files_leave_the_page_alive(show) -> None:
         assert tab.locator("svg.chart").count() == 1, name
 
 
+def test_unusual_models_are_shown_or_refused_in_words(show) -> None:
+    tab = show()
+    llama = b'{"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32'
+    files = {
+        "one pair": b'{"model_type": "llama", "head_dim": 2, "max_position_embeddings": 64}',
+        "short": llama + b', "max_position_embeddings": 1}',
+        "long": llama + b', "max_position_embeddings": 1000000000000}',
+        "unknown": b'{"model_type": "zzz", "head_dim": 64, "rope_theta": 10000}',
+        "large": llama + b', "x": "' + b"a" * 4_000_000 + b'"}',
+        "theta 1": llama + b', "rope_theta": 1}',
+        "theta 1e300": llama + b', "rope_theta": 1e300}',
+    }
+    for name, content in files.items():
+        answer = drop(tab, {f"{name}.json": content})[0]
+        assert answer["ok"] and answer["alert"] == "", (name, answer)
+        for view in VIEWS:
+            if name != "one pair" and view in ("decay", "precision", "plan"):
+                continue  # as for other models, and slow for 16 million positions
+            tab.evaluate("(view) => rotaryExplorer.app.set({ view })", view)
+            shown = tab.inner_text("#panel") + tab.inner_text("#readout")
+            assert not re.search("NaN|undefined|Infinity", shown), (name, view)
+            wrong = "[...document.querySelectorAll('#panel svg *')].some((e) => [...e.attributes]"
+            assert not tab.evaluate(f"{wrong}.some((a) => /NaN|Infinity/.test(a.value)))"), (
+                name,
+                view,
+            )
+        tab.evaluate("rotaryExplorer.app.set({ view: 'wavelengths' })")
+    before = tab.evaluate("rotaryExplorer.app.file.source")
+    for name, content, words in [
+        ("many.json", b'{"model_type": "llama", "head_dim": 65536}', "32768 pairs"),
+        ("none.json", b'{"model_type": "gpt2", "n_embd": 768, "n_head": 12}', "no rotation found"),
+        ("inf.json", llama + b', "rope_theta": 1e400}', "not valid JSON"),
+    ]:
+        answer = drop(tab, {name: content})[0]
+        assert not answer["ok"] and words in answer["alert"], (name, answer)
+        assert tab.evaluate("rotaryExplorer.app.file.source") == before
+        assert answer["charts"] == 1
+
+
 def test_hostile_messages_are_those_of_the_command(show, tmp_path, monkeypatch) -> None:
     tab = show()
     monkeypatch.chdir(tmp_path)
@@ -220,6 +259,28 @@ def test_drags(show) -> None:
     tab.mouse.move(middle[0] + 40, middle[1] - 40, steps=4)
     tab.mouse.up()
     assert tab.evaluate("rotaryExplorer.app.state.position") > before
+
+
+@pytest.mark.parametrize("view", ["wavelengths", "compare", "decay", "maps", "precision", "plan"])
+def test_every_step_of_a_dragged_context_is_drawn(show, view) -> None:
+    """With fewer points where all of them take more than a frame, and with all when it rests."""
+    tab = show(f"#v={view}&m=llama-2-7b&span=all&x=recipe%3Ayarn,recipe%3Alinear&c=8192")
+    picture = "document.getElementById('panel').innerHTML"
+    whole = tab.evaluate("JSON.stringify(rotaryExplorer.app.view.data(rotaryExplorer.app)).length")
+    pictures = tab.evaluate(
+        "() => { const seen = []; for (const context of [9000, 20000, 60000, 300000]) {"
+        f" rotaryExplorer.app.set({{ context }}); seen.push({picture}); }} return seen; }}"
+    )
+    if view != "plan":  # its lines are those of before until they are checked
+        assert len(set(pictures)) == 4
+    tab.wait_for_timeout(200)
+    tab.evaluate("() => new Promise((done) => setTimeout(done))")
+    assert tab.locator("#panel .stale").count() == 0
+    rested = tab.evaluate("JSON.stringify(rotaryExplorer.app.view.data(rotaryExplorer.app)).length")
+    assert rested > 0.6 * whole
+    fresh = show(f"#v={view}&m=llama-2-7b&span=all&x=recipe%3Ayarn,recipe%3Alinear&c=300000")
+    data = "rotaryExplorer.app.view.data(rotaryExplorer.app)"
+    assert tab.evaluate(data) == fresh.evaluate(data)
 
 
 def test_shared_link_shows_the_same(show) -> None:

@@ -39,6 +39,25 @@ TEST_F(ImageLabTest, EveryEncodingHasItsRowsAndASecondRunIsTheSame) {
   EXPECT_THAT(report.markdown(), HasSubstr("2403.13298"));
 }
 
+TEST_F(ImageLabTest, UnitsContinueWhereTheyWereInterrupted) {
+  expect_repeatable("image", kTinyImages, {"learned", "RoPE-Mixed"});
+}
+
+TEST_F(ImageLabTest, InterruptedUnitLeavesACheckpointThatIsChecked) {
+  const LabInfo& info = find_lab("image");
+  LabOptions one = options(kTinyImages);
+  one.variants = {"none"};
+  int calls = 0;
+  run(info, one, /*expect_done=*/false, [&] { return ++calls > 4; });
+  const auto checkpoint = one.folder / "runs" / "none-0" / "model.safetensors";
+  ASSERT_TRUE(std::filesystem::exists(checkpoint));
+  std::filesystem::resize_file(checkpoint, 100);
+  const Results damaged = run(info, one);
+  ASSERT_EQ(damaged.rows.size(), 1U);
+  EXPECT_EQ(damaged.rows[0].metric, kFailed);
+  EXPECT_THAT(damaged.rows[0].note, HasSubstr("model.safetensors"));
+}
+
 TEST_F(ImageLabTest, RejectsSizesThatPatchesDoNotFit) {
   EXPECT_THAT([&] { find_lab("image").make(options(R"({"sizes": [30]})")); },
               testing::ThrowsMessage<std::invalid_argument>(

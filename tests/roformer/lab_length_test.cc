@@ -3,7 +3,6 @@
 
 // The labs length, base and extend at a setting of seconds: structure, repeatability, resumption.
 #include <algorithm>
-#include <atomic>
 #include <set>
 
 #include "lab_testing.h"
@@ -44,29 +43,6 @@ class SmallLab : public LabTest {
       keys.insert(key);
     }
     return keys;
-  }
-
-  /// A second run, and one that is interrupted again and again, give the same file.
-  void expect_repeatable(const std::string& name, const std::string& config,
-                         const std::vector<std::string>& variants) {
-    const LabInfo& info = find_lab(name);
-    LabOptions whole = options(config, "whole");
-    whole.variants = variants;
-    const Results once = run(info, whole);
-    LabOptions parts = options(config, "parts");
-    parts.variants = variants;
-    Results resumed;
-    int runs = 0;
-    for (bool done = false; !done; ++runs) {
-      ASSERT_LT(runs, 100) << "never ends";
-      const std::unique_ptr<Lab> lab = info.make(parts);
-      std::atomic<int> calls = 0;
-      done = run_lab(name, *lab, parts, {.stop = [&] { return ++calls > 2 + 3 * runs; }});
-    }
-    EXPECT_GT(runs, 1);
-    resumed = read_results(parts.folder / "results.json");
-    EXPECT_EQ(repeatable(once), repeatable(resumed));
-    EXPECT_FALSE(std::filesystem::exists(parts.folder / "runs" / "rope-0"));
   }
 };
 

@@ -242,6 +242,85 @@ TEST_F(LabRunner, RefusesOtherSettingsByName) {
   EXPECT_THAT(thrown([&] { run_lab("toy", lab, wrong, {}); }), HasSubstr("no variant d"));
 }
 
+/// Settings with an entry for each variant of the toy; `changed` has another key.
+Json toy_entries(const std::string& changed = "") {
+  Json entries = Json::array();
+  for (const char* name : {"a", "b", "c"}) {
+    Json entry = {{"name", name}};
+    if (name == changed) entry["rate"] = 3;
+    entries.push_back(std::move(entry));
+  }
+  return {{"steps", 3}, {"encodings", entries}};
+}
+
+TEST_F(LabRunner, RunsVariantsAgainWhoseEntriesChanged) {
+  ToyLab before(toy_entries());
+  EXPECT_TRUE(run_lab("toy", before, toy(), {}));
+  ToyLab after(toy_entries("b"));
+  LabOptions again = toy();
+  again.variants = {"b"};
+  EXPECT_THAT(thrown([&] { run_lab("toy", after, again, {}); }), HasSubstr("encodings: "));
+  again.rerun = true;
+  // Rows of another entry are not taken over.
+  ToyLab other(toy_entries("c"));
+  EXPECT_THAT(thrown([&] { run_lab("toy", other, again, {}); }), HasSubstr("encodings: "));
+  EXPECT_EQ(toy_results().rows.size(), 6U);
+
+  // A checkpoint of the old entry is not continued.
+  const auto old = path("toy") / "runs" / "b-1";
+  std::filesystem::create_directories(old);
+  after.stops = "b";
+  EXPECT_FALSE(run_lab("toy", after, again, {}));
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_EQ(after.calls, 2);  // seed 1 was interrupted
+  EXPECT_EQ(toy_results().rows.size(), 5U);
+  EXPECT_EQ(toy_results().settings, toy_entries("b"));
+  // It is continued without the flag, and what is there is not run again.
+  again.rerun = false;
+  ToyLab last(toy_entries("b"));
+  EXPECT_TRUE(run_lab("toy", last, again, {}));
+  EXPECT_EQ(last.calls, 1);
+  std::string order;
+  for (const Row& row : toy_results().rows) order += row.variant;
+  EXPECT_EQ(order, "aabbcc");
+}
+
+TEST_F(LabRunner, EntryOfSeveralVariantsChangesWithAllOfThem) {
+  /// "cost b" measures what the entry b says, as in `length`.
+  class CostLab final : public Lab {
+   public:
+    explicit CostLab(Json settings) : settings_(std::move(settings)) {}
+    const Json& settings() const override { return settings_; }
+    std::vector<Unit> units() const override {
+      return {{.variant = "cost b", .entry = "b"}, {.variant = "b"}, {.variant = "a"}};
+    }
+    std::vector<Row> run(const UnitRun& run) override { return {run.row("loss", 1.0)}; }
+
+   private:
+    Json settings_;
+  };
+  CostLab before(toy_entries());
+  EXPECT_TRUE(run_lab("toy", before, toy(), {}));
+  CostLab after(toy_entries("b"));
+  LabOptions again = toy();
+  again.rerun = true;
+  again.variants = {"b"};
+  EXPECT_THAT(thrown([&] { run_lab("toy", after, again, {}); }), HasSubstr("encodings: "));
+  again.variants = {"*b"};  // a pattern
+  EXPECT_TRUE(run_lab("toy", after, again, {}));
+  EXPECT_EQ(toy_results().rows.size(), 3U);
+}
+
+TEST_F(LabRunner, VariantsMayBePatterns) {
+  ToyLab lab;
+  LabOptions some = toy();
+  some.variants = {"[ac]"};
+  EXPECT_TRUE(run_lab("toy", lab, some, {}));
+  EXPECT_EQ(lab.order, "aacc");
+  some.variants = {"x*"};
+  EXPECT_THAT(thrown([&] { run_lab("toy", lab, some, {}); }), HasSubstr("no variant x*"));
+}
+
 TEST(LabList, FindsLabs) {
   for (const LabInfo& info : labs()) EXPECT_EQ(&find_lab(info.name), &info);
   EXPECT_THAT(thrown([] { find_lab("lenght"); }), HasSubstr("perhaps length"));

@@ -4,6 +4,7 @@
 // Labs at a setting of seconds, for their tests.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,6 +55,28 @@ class LabTest : public ScratchTest {
   static std::string repeatable(Results results) {
     std::erase_if(results.rows, [](const Row& row) { return is_cost(row.metric); });
     return to_json(results);
+  }
+
+  /// A second run, and one that is interrupted again and again, give the same file.
+  void expect_repeatable(const std::string& name, const std::string& config,
+                         const std::vector<std::string>& variants) {
+    const LabInfo& info = find_lab(name);
+    LabOptions whole = options(config, "whole");
+    whole.variants = variants;
+    const Results once = run(info, whole);
+    LabOptions parts = options(config, "parts");
+    parts.variants = variants;
+    int runs = 0;
+    for (bool done = false; !done; ++runs) {
+      ASSERT_LT(runs, 100) << "never ends";
+      const std::unique_ptr<Lab> lab = info.make(parts);
+      std::atomic<int> calls = 0;
+      done = run_lab(name, *lab, parts, {.stop = [&] { return ++calls > 2 + 3 * runs; }});
+    }
+    EXPECT_GT(runs, 1);
+    const Results resumed = read_results(parts.folder / "results.json");
+    EXPECT_EQ(repeatable(once), repeatable(resumed));
+    EXPECT_TRUE(std::filesystem::is_empty(parts.folder / "runs"));
   }
 };
 

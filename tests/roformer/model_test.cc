@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -279,6 +280,30 @@ TEST(RoFormerV2, HasNoBiasesAndNoGains) {
   const Output out = m->forward({.ids = ids_of(2, 5)});
   EXPECT_LE(apart(out.logits, at::matmul(out.hidden, m->roformer().word_embeddings().t())), 1e-5);
   EXPECT_LE(apart(out.hidden.square().mean(-1), at::ones({2, 5})), 1e-4);
+}
+
+TEST(ScaleEmbedding, MultipliesEmbeddingsButNotPositions) {
+  for (const char* encoding : {"sinusoidal", "learned", "rope"}) {
+    Config config = small(Task::kEncoder);
+    config.position_encoding = encoding;
+    const Model plain = make(config);
+    config.scale_embedding = true;
+    EXPECT_TRUE(parse_config(to_json(config), "written").scale_embedding);
+    const Model scaled = make(config);
+    const at::NoGradGuard no_grad;
+    const auto from = plain->named_parameters();
+    for (const auto& item : scaled->named_parameters()) item.value().copy_(from[item.key()]);
+    const at::Tensor ids = ids_of(2, 5);
+    const at::Tensor hidden = scaled->forward({.ids = ids}).hidden;
+    // The norm that follows takes a scale of the whole away, that of words beside positions not.
+    const double before = apart(plain->forward({.ids = ids}).hidden, hidden);
+    EXPECT_EQ(before > 0.01, config.position_encoding != "rope") << encoding << " " << before;
+    const double root = std::sqrt(static_cast<double>(config.embedding_dim()));
+    for (const char* name : {"word_embeddings", "token_type_embeddings"}) {
+      from[std::string("roformer.embeddings.") + name + ".weight"].mul_(root);
+    }
+    EXPECT_LE(apart(plain->forward({.ids = ids}).hidden, hidden), 1e-5) << encoding;
+  }
 }
 
 TEST(Dropout, IsForTrainingOnly) {

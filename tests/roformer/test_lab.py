@@ -93,3 +93,73 @@ def test_the_page_holds_the_kept_numbers(tmp_path):
     check = [sys.executable, ROOT / "scripts" / "lab_docs.py", tmp_path, "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_plots_on_a_machine_without_fonts(tmp_path):
+    """No message of fontconfig, and text all the same, by cairo's own font."""
+    lab(tmp_path, "--variants", "rope")
+    plot = tmp_path / "out" / "perplexity.svg"
+    assert plot.exists()
+    plot.unlink()
+    environment = os.environ | {"FONTCONFIG_FILE": str(tmp_path / "none.conf")}
+    command = [os.environ["ROFORMER_COMMAND"], "lab", "report", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "ontconfig" not in done.stdout + done.stderr
+    assert len(plot.read_text()) > 20_000  # glyphs are paths
+
+
+# Stands in for the command: notes its arguments, and runs until it is interrupted where it is told.
+STUB = """#!/bin/bash
+[[ $2 != --help ]] || { printf 'NAME is one of\\n  length  x\\n  image   y\\n\\nend\\n'; exit; }
+printf '%s ' "$@" >>"$STUB_LOG"; echo >>"$STUB_LOG"
+if [[ $STUB_ENDLESS == "$2" ]]; then
+  trap 'echo "stopped; the same command continues"; exit 0' INT
+  while :; do sleep 0.1; done
+fi
+echo "report: done"
+"""
+
+
+def gpu_lab(tmp_path, *arguments, **environment):
+    stub = tmp_path / "roformer"
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    log = tmp_path / "log"
+    log.write_text("")
+    env = os.environ | {
+        "ROFORMER": str(stub),
+        "STUB_LOG": str(log),
+        "STUB_ENDLESS": "",
+        "DEVICE": "cpu",
+    }
+    command = ["bash", ROOT / "scripts/gpu_lab.sh", "--results", tmp_path / "out", *arguments]
+    env |= environment
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=60)
+    return done, [line.split() for line in log.read_text().splitlines()]
+
+
+def test_script_for_gpus_passes_variants_on(tmp_path):
+    out = str(tmp_path / "out")
+    done, calls = gpu_lab(tmp_path, "--quick")
+    assert done.returncode == 0, done.stderr
+    assert calls == [["lab", name, "-o", f"{out}/{name}", "--device", "cpu", "--quick"]
+                     for name in ("length", "image")]  # fmt: skip
+    done, calls = gpu_lab(
+        tmp_path, "--quick", "--labs", "length", "--variants", "learned,shaw", "--rerun"
+    )
+    assert done.returncode == 0, done.stderr
+    assert calls[0][-3:] == ["--variants", "learned,shaw", "--rerun"]
+    for wrong in (["--rerun"], ["--variants", "a"], ["--labs", "length,image", "--variants", "a"]):
+        done, calls = gpu_lab(tmp_path, "--quick", *wrong)
+        assert done.returncode == 2 and calls == [] and "--variants" in done.stderr
+
+
+def test_script_for_gpus_keeps_a_time_limit(tmp_path):
+    """The lab is interrupted as by Ctrl-C; one whose turn comes too late is not begun."""
+    began = time.monotonic()
+    done, calls = gpu_lab(tmp_path, "--quick", "--limit", "1", STUB_ENDLESS="length")
+    assert time.monotonic() - began < 30
+    assert [call[1] for call in calls] == ["length"]
+    assert "length" in done.stdout and "did not end" in done.stdout
+    assert "image      not begun: no time left" in done.stdout
+    assert done.returncode == 2  # two labs are to be continued

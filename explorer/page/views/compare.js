@@ -16,21 +16,24 @@ const RECIPES = [
 
 export const compare = {
   id: "compare",
+  made: [],
+  turn: 0,
   title: "Compare",
   slow: true,
   caption:
     "The model against other recipes, or against what another framework makes of the same file. " +
     "Below, the ratio of frequencies: 1 where they agree, below 1 where positions are stretched.",
 
-  draw(app, root) {
-    root.append(this.controls(app));
+  draw(app, root, draft) {
+    if (!draft) this.chosen = this.controls(app);
+    this.turn = 1 - this.turn;
+    root.append(this.chosen);
     const shown = [{ name: "A  this model", rope: app.rope }];
-    this.rows = [];
     app.state.others.forEach((text, k) => {
       if (text === "") return;
       const letter = "BC"[k];
       try {
-        const rope = app.openOther(text);
+        const rope = this.open(app, text, draft, k);
         shown.push({ name: `${letter}  ${nameOf(text, app)}`, rope, slot: k });
       } catch (error) {
         root.append(h("p", { class: "error", role: "alert" }, `${letter}: ${error.message}`));
@@ -70,8 +73,30 @@ export const compare = {
       return mark;
     });
     root.append(legend(shown.map(({ name }, k) => [name, COLORS[k], DASHES[k]])), top.svg,
-      bottom.svg, this.table(app));
+      bottom.svg);
+    // Where ropes part is searched for when a drag rests; until then the table keeps its place.
+    if (!draft) this.compared = this.table(app);
+    this.compared.classList.toggle("stale", draft);
+    root.append(this.compared);
     this.move(app);
+  },
+
+  /**
+   * The rope of a slot, made anew only where something that it depends on has changed; while the
+   * context is dragged, of two slots one at a time.
+   */
+  open(app, text, draft, slot) {
+    const follows = /^recipe:(?!plain)[^:]*$/.test(text); // its factor is wanted over trained
+    const made = this.made[slot];
+    const key = `${text} ${app.rope.number}`;
+    const stale = !made || made.key !== key || (follows && made.factor !== app.factor) ||
+      (made.rope.depends_on_context && made.context !== app.context);
+    if (!stale) return made.rope;
+    const waits = draft && made?.key === key && this.turn !== slot && app.state.others[1 - slot];
+    if (waits) return made.rope;
+    const rope = app.openOther(text);
+    this.made[slot] = { key, rope, factor: app.factor, context: app.context };
+    return rope;
   },
 
   controls(app) {

@@ -6,6 +6,9 @@
 import { Chart, legend } from "../chart.js";
 import { count, h, s } from "../dom.js";
 
+const POINTS = 700;
+const DRAFT_POINTS = 60;
+
 export const decay = {
   id: "decay",
   title: "Decay",
@@ -14,13 +17,15 @@ export const decay = {
     "What distance does to attention. The sum of cosines is the mean score of equal vectors: where " +
     "it is negative, a token scores less than a random one. Drag to move the distance.",
 
-  draw(app, root) {
+  draw(app, root, draft) {
     const last = Math.max(64, app.context);
     const context = Math.min(last, 1 << 20);
-    this.bounds = app.engine.call("bounds", { rope: app.rope.number, context });
-    const { first_negative: zero, distance: lowest } = this.bounds.cosine_sum ?? {};
-    this.distances = spread(last, [zero, lowest]);
+    // A search through every distance: not while the context is dragged.
+    this.bounds = draft ? null : app.engine.call("bounds", { rope: app.rope.number, context });
+    const { first_negative: zero, distance: lowest } = this.bounds?.cosine_sum ?? {};
+    this.distances = spread(last, draft ? DRAFT_POINTS : POINTS, [zero, lowest]);
     const curves = app.engine.call("curves", { rope: app.rope.number, distances: this.distances });
+    if (!draft) this.verdict = verdict(this.bounds);
     const first = curves.bound[0];
     this.bound = curves.bound.map((value) => value / first);
     this.score = curves.score;
@@ -30,7 +35,7 @@ export const decay = {
       x: { min: 1, max: last, log: true, label: "distance between query and key" },
       y: { min: low * 1.15, max: 1.06, label: "relative to distance 0",
         format: (v) => String(Number(v.toFixed(2))) },
-      label: "Bound on scores and mean score of equal vectors by distance. " + verdict(this.bounds),
+      label: `Bound on scores and mean score of equal vectors by distance. ${draft ? "" : this.verdict}`,
     });
     chart.level(0, "", "var(--soft)");
     chart.line(this.distances.slice(1), this.bound.slice(1), { color: "var(--c1)" });
@@ -47,7 +52,8 @@ export const decay = {
     app.pick(chart, (event) => app.set({ position: Math.round(chart.valueAt(event)) }));
     root.append(chart.svg, legend([["RoFormer's bound on scores", "var(--c1)"],
       ["sum of cosines / pairs", "var(--c2)"]]),
-    h("p", {}, verdict(this.bounds)), this.base(app, context));
+    // That of the context before, as long as this one is dragged: the page keeps its height.
+    h("p", { class: draft ? "stale" : null }, this.verdict), this.base(app, context));
     this.move(app);
   },
 
@@ -110,9 +116,9 @@ function verdict(bounds) {
     : `The sum of cosines is never negative here. ${least} ${dims}`;
 }
 
-/** 0, about 700 whole distances, closer together where they are small, and the given ones. */
-function spread(last, given) {
+/** 0, about `points` whole distances, closer together where they are small, and the given ones. */
+function spread(last, points, given) {
   const values = new Set([0, ...given.filter((distance) => distance > 0)]);
-  for (let k = 0; k <= 700; ++k) values.add(Math.round(last ** (k / 700)));
+  for (let k = 0; k <= points; ++k) values.add(Math.round(last ** (k / points)));
   return [...values].sort((a, b) => a - b);
 }

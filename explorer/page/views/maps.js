@@ -12,6 +12,7 @@ const KINDS = {
   plane: "Two axes",
 };
 const COLUMNS = 320;
+const DRAFT_COLUMNS = 120;
 const SIDE = 96;
 
 export const maps = {
@@ -22,12 +23,12 @@ export const maps = {
     "The rotation as a picture. Position × pair is a fingerprint of every position: fast pairs " +
     "flicker, slow ones hardly move. Query × key shows why only the distance counts: diagonals.",
 
-  draw(app, root) {
+  draw(app, root, draft) {
     const axes = app.rope.rope.axes.length;
     const kind = app.state.map === "plane" && axes < 2 ? "phases" : app.state.map;
     this.kind = kind;
     root.append(this.controls(app, kind, axes));
-    if (kind === "phases") this.phases(app, root);
+    if (kind === "phases") this.phases(app, root, draft ? DRAFT_COLUMNS : COLUMNS);
     else if (kind === "scores" && axes === 1) this.scores(app, root);
     else if (kind === "scores") this.textScores(app, root);
     else this.plane(app, root, axes);
@@ -44,7 +45,7 @@ export const maps = {
     if (kind === "phases") {
       parts.push(h("span", { class: "gap" }),
         choice("near", `first ${COLUMNS}`, app.state.span !== "all", { span: "near" }),
-        choice("all", `all ${count(app.context)}`, app.state.span === "all", { span: "all" }));
+        choice("all", allName(app), app.state.span === "all", { span: "all" }));
     }
     if (kind === "plane" && axes > 2) {
       const slider = h("input", { id: "plane", type: "range", min: -64, max: 64,
@@ -56,24 +57,23 @@ export const maps = {
     return h("div", { class: "controls", role: "group", "aria-label": "Kind of map" }, parts);
   },
 
-  /** cos of the angle of each pair at each position, by the C API. */
-  phases(app, root) {
+  /** cos of the angle of each pair at each position. */
+  phases(app, root, most) {
     const { pairs } = app;
     const all = app.state.span === "all";
-    const last = all ? app.context - 1 : COLUMNS - 1;
-    const positions = Array.from({ length: COLUMNS }, (_, k) =>
-      Math.round((k * last) / (COLUMNS - 1)));
-    const { cos } = app.cosSin(app.rope, positions);
-    const unit = app.rope.rope.scale;
-    this.values = cos.map((value) => value / unit);
+    const step = all ? Math.max(1, Math.round((app.context - 1) / (most - 1))) : 1;
+    const columns = all ? Math.floor((app.context - 1) / step) + 1 : most;
+    const last = (columns - 1) * step;
+    this.positions = Array.from({ length: columns }, (_, k) => k * step);
+    const axes = app.rope.rope.axes.map(() => true);
+    this.values = rotations(app, columns, step, axes).cos;
     this.range = [-1, 1];
     this.picture(app, root, {
-      rows: pairs, columns: COLUMNS, value: (row, column) => this.values[column * pairs + row],
+      rows: pairs, columns, value: (row, column) => this.values[column * pairs + row],
       x: { min: 0, max: last, label: "position" },
       y: { min: pairs, max: 0, label: "pair", format: String },
       label: `cos of the angle of ${pairs} pairs at positions 0 to ${last}`,
     });
-    this.positions = positions;
     this.pick(app, (event) => {
       const box = this.chart.svg.getBoundingClientRect();
       const y = ((event.clientY - box.top) / box.height) * this.chart.height;
@@ -113,14 +113,7 @@ export const maps = {
   plane(app, root, axes) {
     const half = SIDE / 2;
     const side = 2 * half + 1;
-    const offsets = [];
-    for (let row = -half; row <= half; ++row) {
-      for (let column = -half; column <= half; ++column) {
-        for (let axis = 0; axis < axes - 2; ++axis) offsets.push(app.state.plane);
-        offsets.push(row, column);
-      }
-    }
-    this.values = app.engine.scores(app.rope.number, offsets, axes);
+    this.values = planeScores(app, half, axes);
     this.range = rangeOf(this.values);
     const names = app.rope.rope.axes;
     this.picture(app, root, {
@@ -142,10 +135,11 @@ export const maps = {
     canvas.height = rows;
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(columns, rows);
+    const { palette } = app;
+    const { range } = this;
     for (let row = 0; row < rows; ++row) {
       for (let column = 0; column < columns; ++column) {
-        paint(pixels.data, 4 * (row * columns + column), value(row, column), this.range,
-          app.palette);
+        paint(pixels.data, 4 * (row * columns + column), value(row, column), range, palette);
       }
     }
     context.putImageData(pixels, 0, 0);
@@ -159,6 +153,15 @@ export const maps = {
       s("line"));
     chart.over.append(this.mark);
     root.append(chart.svg);
+  },
+
+  /** The wanted context is in the name of a button, and changes the picture of all positions. */
+  stretch(app) {
+    if (this.kind === "phases" && app.state.span === "all") return false;
+    const all = document.querySelector("[data-choice=all]");
+    if (all) all.textContent = allName(app);
+    this.move(app);
+    return true;
   },
 
   pick(app, change) {
@@ -190,8 +193,82 @@ export const maps = {
       ["cos", String(cos)]];
   },
 
-  data: () => ({ kind: maps.kind, values: [...maps.values] }),
+  /** Phases by the library itself, each; scores of two axes are right to 1e-14 (see rotations()). */
+  data(app) {
+    if (this.kind !== "phases") return { kind: this.kind, values: [...this.values] };
+    const { cos } = app.cosSin(app.rope, this.positions);
+    const unit = app.rope.rope.scale;
+    return { kind: this.kind, positions: this.positions, values: [...cos].map((c) => c / unit) };
+  },
 };
+
+/**
+ * cos and sin, [n x pairs], at 0, step, 2 step, ... on the axes with `on`, and 0 on the others. The
+ * library computes those at step times a power of two; the others are products of two before them,
+ * e^(i f (a + b)) = e^(i f a) e^(i f b), right to 1e-14, which is enough for colours while dragging.
+ */
+function rotations(app, n, step, on) {
+  const { pairs } = app;
+  const powers = Math.ceil(Math.log2(Math.max(2, n)));
+  const unit = app.rope.rope.scale;
+  const at = Array.from({ length: powers }, (_, k) => step * 2 ** k);
+  const positions = at.flatMap((position) => on.map((is) => (is ? position : 0)));
+  if (app.rope.rope.growth) return grownRotations(app, n, step, on); // xPos: not of length 1
+  const known = app.engine.cosSin(app.rope.number, positions, on.length, pairs);
+  const cos = new Float64Array(n * pairs).fill(1, 0, pairs);
+  const sin = new Float64Array(n * pairs);
+  for (let k = 1; k < n; ++k) {
+    const power = 31 - Math.clz32(k);
+    const [to, from, by] = [k * pairs, (k - 2 ** power) * pairs, power * pairs];
+    for (let pair = 0; pair < pairs; ++pair) {
+      const [c, s] = [known.cos[by + pair] / unit, known.sin[by + pair] / unit];
+      cos[to + pair] = cos[from + pair] * c - sin[from + pair] * s;
+      sin[to + pair] = cos[from + pair] * s + sin[from + pair] * c;
+    }
+  }
+  return { cos, sin };
+}
+
+function grownRotations(app, n, step, on) {
+  const positions = Array.from({ length: n }, (_, k) => on.map((is) => (is ? k * step : 0))).flat();
+  const { cos, sin } = app.engine.cosSin(app.rope.number, positions, on.length, app.pairs);
+  const unit = app.rope.rope.scale;
+  return { cos: cos.map((c) => c / unit), sin: sin.map((s) => s / unit) };
+}
+
+/** Scores of equal vectors, [side x side], at offsets -half to half on the last two axes. */
+function planeScores(app, half, axes) {
+  const { pairs } = app;
+  const side = 2 * half + 1;
+  const on = (axis) => Array.from({ length: axes }, (_, k) => k === axis);
+  const rows = rotations(app, half + 1, 1, on(axes - 2));
+  const columns = rotations(app, half + 1, 1, on(axes - 1));
+  const rest = Array.from({ length: axes }, (_, k) => (k < axes - 2 ? app.state.plane : 0));
+  const first = app.engine.cosSin(app.rope.number, rest, axes, pairs);
+  const unit = app.rope.rope.scale;
+  const scores = new Float64Array(side * side);
+  const [a, b] = [new Float64Array(pairs), new Float64Array(pairs)]; // first and row, together
+  for (let row = -half; row <= half; ++row) {
+    for (let pair = 0; pair < pairs; ++pair) {
+      const [c, s] = [first.cos[pair] / unit, first.sin[pair] / unit];
+      const k = Math.abs(row) * pairs + pair;
+      const rowSin = Math.sign(row) * rows.sin[k];
+      a[pair] = c * rows.cos[k] - s * rowSin;
+      b[pair] = c * rowSin + s * rows.cos[k];
+    }
+    for (let column = -half; column <= half; ++column) {
+      const sign = Math.sign(column);
+      let sum = 0;
+      for (let pair = 0, k = Math.abs(column) * pairs; pair < pairs; ++pair, ++k) {
+        sum += a[pair] * columns.cos[k] - b[pair] * sign * columns.sin[k];
+      }
+      scores[(row + half) * side + column + half] = sum / pairs;
+    }
+  }
+  return scores;
+}
+
+const allName = (app) => `all ${count(app.context)}`;
 
 /** The ends of the colours: of scores that are all positive, the smallest and the largest. */
 function rangeOf(values) {

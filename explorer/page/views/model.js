@@ -34,6 +34,9 @@ export const model = {
     );
   },
 
+  /** The wanted context changes nothing here, unless the rope depends on it. */
+  stretch: () => true,
+
   data: (app) => ({ model_type: app.file.modelType, ropes: [app.rope.rope] }),
 };
 

@@ -30,6 +30,9 @@ export const pairing = {
         `Drawn with ${head.cells} cells for ${rope.head_dim} elements; numbers are pairs.`));
   },
 
+  /** The wanted context changes nothing here. */
+  stretch: () => true,
+
   readout(app) {
     const { rope } = app.rope;
     const [a, b] = elements(rope, rope.pairing, app.state.pair, app.pairs);

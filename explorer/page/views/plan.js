@@ -13,7 +13,12 @@ export const plan = {
     "Lines for each engine that serve the wanted context, read back in that engine's own dialect: " +
     "checked means that it makes this very rotation of them.",
 
-  draw(app, root) {
+  draw(app, root, draft) {
+    if (draft && this.found) { // every line is checked by its engine's rules: when the drag rests
+      this.list(root);
+      for (const part of root.children) part.classList.add("stale");
+      return;
+    }
     this.found = null;
     try {
       this.found = app.engine.call("plan", { model: app.file.number, rope: app.rope.rope.name,
@@ -22,6 +27,10 @@ export const plan = {
       root.append(h("p", { class: "error" }, error.message));
       return;
     }
+    this.list(root);
+  },
+
+  list(root) {
     const { found } = this;
     root.append(h("p", { class: "lead" }, found.sentence));
     if (found.options.length === 0) {
@@ -42,9 +51,14 @@ function effects(found) {
         (option.short_prompts.score_factor === 1 ? ""
           : `, scores ×${si(option.short_prompts.score_factor)}`)),
     h("td", {}, `${option.pairs_unseen} of ${found.pairs} pairs`));
-  return h("table", {}, h("thead", {}, h("tr", {}, ["recipe", "short prompts",
+  return h("table", {}, h("thead", {}, h("tr", {}, ["recipe", "changed for short prompts",
     "angles never trained"].map((text) => h("th", { scope: "col" }, text)))),
   h("tbody", {}, row(found.now), found.options.map(row)));
+}
+
+/** A line that may be broken after commas, which JSON has instead of spaces. */
+function breakable(line) {
+  return line.split(/(?<=,)/).flatMap((part) => [part, h("wbr")]);
 }
 
 function lines(option, open) {
@@ -53,7 +67,7 @@ function lines(option, open) {
       h("div", { class: "name" }, h("b", {}, engine.dialect), engine.checked
         ? h("span", { class: "good" }, "checked") : h("span", { class: "bad" }, engine.problem)),
       engine.checked ? h("div", { class: "line" },
-        h("code", { tabindex: "0" }, engine.line),
+        h("code", { tabindex: "0" }, breakable(engine.line)),
         h("button", { type: "button", "aria-label": `Copy the line for ${engine.dialect}`,
           onclick: (event) => copyText(engine.line, event.target) }, "Copy")) : null)));
 }

@@ -17,6 +17,8 @@ const power = (value) => `10${String(Math.round(Math.log10(value)))
   .replace(/./g, (c) => (c === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c]))}`;
 
 const BFLOAT16_ROUNDING = 2 ** -9;
+const POSITIONS = 90;
+const DRAFT_POSITIONS = 12;
 
 export const precision = {
   id: "precision",
@@ -27,9 +29,10 @@ export const precision = {
     "The library itself stays below 1e−7 everywhere. Above the dashed line an error exceeds what " +
     "storing the result in bfloat16 loses anyway.",
 
-  draw(app, root) {
+  draw(app, root, draft) {
     const last = Math.max(1024, app.context, app.rope.rope.context.extended ?? 0) - 1;
-    this.positions = [...new Set(geometric(1, last, 90).map(Math.round))];
+    const some = geometric(1, last, draft ? DRAFT_POSITIONS : POSITIONS);
+    this.positions = [...new Set(some.map(Math.round))];
     const found = app.engine.call("precision", { rope: app.rope.number,
       positions: this.positions });
     this.methods = found.methods;
@@ -44,7 +47,7 @@ export const precision = {
       const [color, dash] = STYLES[method];
       chart.line(this.positions, errors, { color, dash, width: 2.2 });
     }
-    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { middle: true });
+    chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { at: "middle" });
     const trained = app.rope.rope.context.trained;
     if (trained) chart.upright(trained, `trained ${count(trained)}`, "var(--c3)");
     this.mark = s("line", { stroke: "var(--ink)", "stroke-opacity": 0.6, y1: chart.top,

@@ -9,7 +9,6 @@ import { axisColor } from "./wavelengths.js";
 export const vector = {
   id: "vector",
   title: "Vector",
-  slow: true,
   caption:
     "A head at one position. Each dial is a pair of its elements, turned by its own frequency: " +
     "together they are the position. Drag the position, or press play.",
@@ -48,6 +47,12 @@ export const vector = {
       "An arrow to the right is an angle of 0; angles grow counter-clockwise."));
     this.chosen = -1;
     this.move(app);
+  },
+
+  /** The wanted context changes nothing here. */
+  stretch(app) {
+    this.move(app);
+    return true;
   },
 
   move(app) {

@@ -51,7 +51,9 @@ export const wavelengths = {
       }
       return bar;
     });
-    if (trained > 0) chart.level(trained, `trained ${count(trained)}`, "var(--c2)", { below: true });
+    if (trained > 0) {
+      chart.level(trained, `trained ${count(trained)}`, "var(--c2)", { below: true, at: "start" });
+    }
     this.cursor = s("path", { fill: "var(--ink)", "data-live": true });
     chart.over.append(this.cursor);
     this.chart = chart;
@@ -69,14 +71,14 @@ export const wavelengths = {
     if (this.chart.y.max !== top(app)) return false;
     for (const element of this.wanted) element.remove();
     this.wanted = app.context === app.rope.rope.context.trained ? []
-      : this.chart.level(app.context, `wanted ${count(app.context)}`, "var(--c3)");
+      : this.chart.level(app.context, `wanted ${count(app.context)}`, "var(--c3)", { at: "start" });
     return true;
   },
 
   move(app) {
     const x = this.chart.atX(app.state.pair);
     const y = this.chart.bottom + 1;
-    this.cursor.setAttribute("d", `M${x} ${y}l-5 7h10z`);
+    this.cursor.setAttribute("d", `M${x} ${y}l-4 5.5h8z`);
   },
 
   readout(app) {
