@@ -124,8 +124,8 @@ class Rope {
 
   /// Normalises every head, then rotates it: one pass instead of two (norm.h). Tensors on the CPU,
   /// of float32, bfloat16 or float16. With NormRounding::kTensor the bits are those of the norm,
-  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight
-  /// that is not [head_dim], an eps that is negative or not finite, and tensors that are on CUDA or
+  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight or
+  /// bias that does not fit, an eps that is negative or not finite, and tensors that are on CUDA or
   /// float64. Allocates: a float for every element of a weight, and some for each thread.
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
                    const Positions& positions) const;
@@ -133,6 +133,13 @@ class Rope {
                    const Positions& positions) const {
     norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
   }
+
+  /// The backward pass of norm_rotate(), of a norm before the forward rotation: gradients of inputs,
+  /// weights and biases in one pass, in float32. Gradients of weights are sums over all tokens and,
+  /// for NormScope::kHead, heads, in a fixed order: the same bits for every number of threads.
+  /// Throws what norm_rotate() throws, and for the other order and rotation.
+  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                     const Positions& positions) const;
 
   /// The inverse, scale included: reads the output pairing and writes the input pairing.
   void unrotate(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
