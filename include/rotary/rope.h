@@ -134,10 +134,10 @@ class Rope {
     norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
   }
 
-  /// The backward pass of norm_rotate(), of a norm before the forward rotation: gradients of inputs,
-  /// weights and biases in one pass, in float32. Gradients of weights are sums over all tokens and,
-  /// for NormScope::kHead, heads, in a fixed order: the same bits for every number of threads.
-  /// Throws what norm_rotate() throws, and for the other order and rotation.
+  /// The backward pass of norm_rotate(), of a norm before the forward rotation: gradients of
+  /// inputs, weights and biases in one pass, in float32. Gradients of weights are sums over all
+  /// tokens and, for NormScope::kHead, heads, in a fixed order: the same bits for every number of
+  /// threads. Throws what norm_rotate() throws, and for the other order and rotation.
   void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
                      const Positions& positions) const;
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Per target: a norm and the rotation that follows, in registers, for heads with contiguous elements
-// and equal input and output pairing. Some heads of a token are summed; then their columns
+// Per target: a norm and the rotation that follows, in registers, for heads with contiguous
+// elements and equal input and output pairing. Some heads of a token are summed; then their columns
 // (pair_policies-inl.h) are loaded again, from the first-level cache, scaled, rounded to the
 // tensor's type if asked, rotated and stored.
 

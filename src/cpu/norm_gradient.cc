@@ -1,9 +1,10 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The gradient of a norm and the rotation after it. Tokens are taken in blocks: the gradients of the
-// results are rotated back into scratch memory in float32; then, with n the normalised x before its
-// factor w, r its scale, g the gradient that was rotated back and means over the elements of a norm,
+// The gradient of a norm and the rotation after it. Tokens are taken in blocks: the gradients of
+// the results are rotated back into scratch memory in float32; then, with n the normalised x before
+// its factor w, r its scale, g the gradient that was rotated back, and means over the elements of a
+// norm,
 //   dx = r (g w - n mean(g w n))                  RMS
 //   dx = r (g w - mean(g w) - n mean(g w n))      LayerNorm
 //   dw = sum g n,  db = sum g

@@ -143,8 +143,8 @@ HWY_INLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int6
 
 /// Sum over x, [n], in the order of PyTorch's sum over vectors of kLanes floats
 /// (ATen/native/cpu/SumKernel.cpp, vectorized_inner_sum): four accumulators in turn, in a cascade;
-/// then those four, the elements that fill no vector, and the lanes. `n` is less than 2^20 * kLanes,
-/// where PyTorch's cascade has longer steps.
+/// then those four, the elements that fill no vector, and the lanes. `n` is less than 2^20 *
+/// kLanes, where PyTorch's cascade has longer steps.
 template <class E, std::size_t kLanes, class Add>
 HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, const Add& add) {
   const hn::CappedTag<float, kLanes> d;

@@ -19,10 +19,15 @@ constexpr std::string_view kNormRotate = "norm_rotate";
 /// Beyond it the float of a count of elements would be rounded, and PyTorch sums in another order.
 constexpr std::int64_t kMaxNormElements = std::int64_t{1} << 21;
 
-float element(const ConstTensorView& x, std::int64_t i) {
-  if (x.dtype == DType::kFloat32) return static_cast<const float*>(x.data)[i];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(x.data)[i];
-  return x.dtype == DType::kBFloat16 ? from_bfloat16(bits) : from_float16(bits);
+/// offset + convert(x[i]). NaN without payload: kernels that round to bfloat16 by its bits keep it
+/// one.
+template <typename T, typename Convert>
+void fill(const ConstTensorView& x, float offset, const Convert& convert, std::vector<float>& to) {
+  const T* const from = static_cast<const T*>(x.data);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const float value = offset + convert(from[i]);
+    to[i] = std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
+  }
 }
 
 /// Whether the view is [size], or [heads, size / heads], without gaps.
@@ -84,11 +89,12 @@ const float* NormTables::floats_of(const ConstTensorView& x, const ConstTensorVi
   }
   check_memory(function_, given);
   to.resize(static_cast<std::size_t>(size));
-  for (std::int64_t i = 0; i < size; ++i) {
-    // NaN without payload: kernels that round to bfloat16 by its bits keep it one.
-    const float value = offset + element(given, i);
-    to[static_cast<std::size_t>(i)] =
-        std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
+  if (given.dtype == DType::kFloat32) {
+    fill<float>(given, offset, [](float value) { return value; }, to);
+  } else if (given.dtype == DType::kBFloat16) {
+    fill<std::uint16_t>(given, offset, from_bfloat16, to);
+  } else {
+    fill<std::uint16_t>(given, offset, from_float16, to);
   }
   return to.data();
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The arguments of norm_rotate() and norm_gradient(), checked and in the form that the engine takes.
+// The arguments of norm_rotate() and norm_gradient(), checked, in the form that the engine takes.
 #pragma once
 
 #include <array>

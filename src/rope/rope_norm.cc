@@ -1,7 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Norm and rotation of a Rope and of a TableRope, apart from rope.cc: the command `rotary` has none.
+// Norm and rotation of a Rope and of a TableRope, apart from rope.cc: the command `rotary` has
+// none.
 #include <span>
 
 #include "engine/norm_kernel.h"
