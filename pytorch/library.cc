@@ -138,9 +138,14 @@ void define(::torch::Library& m) {
     add(name + "(Tensor[] tensors, str rope, " + positions + ") -> Tensor[]");
     add(name + "_(Tensor(a!)[] tensors, str rope, " + positions + ") -> ()");
   }
-  const std::string norm = positions + ", float eps=1e-06, str norm='rms', str rounding='tensor'";
-  add("norm_rotate(Tensor[] tensors, Tensor[] weights, str rope, " + norm + ") -> Tensor[]");
-  add("norm_rotate_(Tensor(a!)[] tensors, Tensor[] weights, str rope, " + norm + ") -> ()");
+  const std::string norm =
+      positions + ", float eps=1e-06, str norm='rms', str rounding='tensor', str scope='head'";
+  const std::string norm_rotate = "Tensor[] weights, Tensor[] biases, str rope, " + norm +
+                                  ", str order='before', bool inverse=False)";
+  add("norm_rotate(Tensor[] tensors, " + norm_rotate + " -> Tensor[]");
+  add("norm_rotate_(Tensor(a!)[] tensors, " + norm_rotate + " -> ()");
+  add("norm_rotate_backward(Tensor[] grads, Tensor[] tensors, Tensor[] weights, str rope, " + norm +
+      ") -> Tensor[]");
   for (const std::string name : {"rotate_table", "adjoint_table"}) {
     add(name +
         "(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) -> Tensor[]");

@@ -1,15 +1,21 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Norm of every head before its rotation, as Qwen3, Gemma 3 and others have it, in one pass.
+/// A norm of every head and its rotation in one pass, as Qwen3, Gemma 3, OLMo 2 and others have it.
 ///
 ///   rope.norm_rotate({{q, q_weight}, {k, k_weight}}, {.eps = 1e-6}, positions);   // in place
 ///   rope.norm_rotate({{{q, q_out}, q_weight}}, {}, positions);                    // q alone
 ///
-/// A head x of n elements becomes x / sqrt(mean(x^2) + eps) * weight, in float32, and is rotated.
+/// With r = 1 / sqrt(mean(x^2) + eps), or r = 1 / sqrt(mean((x - mean(x))^2) + eps) for kLayer, the
+/// elements x of a norm become
+///   kRms         x * r * weight
+///   kRmsOnePlus  x * r * (1 + weight)                  Gemma
+///   kLayer       (x - mean(x)) * r * weight + bias
+/// in float32, with products and sums from left to right.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "rotary/operands.h"
 #include "rotary/tensor.h"
@@ -17,34 +23,64 @@
 namespace rotary {
 
 enum class NormKind : std::uint8_t {
-  kNone,        // rotation alone; weights are not read
-  kRms,         // times the weight
-  kRmsOnePlus,  // times 1 + weight, as in Gemma
+  kNone,  // rotation alone; weights are not read
+  kRms,
+  kRmsOnePlus,
+  kLayer,
 };
 
 /// Where bfloat16 and float16 are rounded. float32 is the same either way.
 enum class NormRounding : std::uint8_t {
-  kTensor,   // after the norm and after the rotation: the bits of a norm, then rotate()
-  kFloat32,  // after the rotation only
+  kTensor,   // after the norm and after the rotation: the bits of one, then the other
+  kFloat32,  // once, at the end
 };
+
+/// The elements that share a norm.
+enum class NormScope : std::uint8_t {
+  kHead,      // those of a head
+  kAllHeads,  // those of all heads of a token (OLMo 2)
+};
+
+enum class NormOrder : std::uint8_t { kBeforeRotation, kAfterRotation };
+
+/// Which rotation: that of Rope::rotate or of Rope::unrotate.
+enum class NormRotation : std::uint8_t { kForward, kInverse };
 
 struct HeadNorm {
   NormKind kind = NormKind::kRms;
   double eps = 1e-6;
   NormRounding rounding = NormRounding::kTensor;
-  /// 4, 8 or 16. Squares are summed in the order of PyTorch's reductions on the CPU with vectors of
-  /// so many floats: 4 on AArch64, 8 with AVX2, 16 with AVX-512. Then rms_norm has the same bits.
+  /// 4, 8 or 16. Sums are formed in the order of PyTorch's reductions on the CPU with vectors of so
+  /// many floats: 4 on AArch64, 8 with AVX2, 16 with AVX-512. Then rms_norm has the same bits.
   int sum_lanes = 4;
+  NormScope scope = NormScope::kHead;
+  NormOrder order = NormOrder::kBeforeRotation;
+  NormRotation rotation = NormRotation::kForward;
 };
 
-/// A tensor and the weight of its norm: [head_dim] of float32, bfloat16 or float16 with stride 1;
-/// empty (no data) for 1.
+/// A tensor, the weight of its norm and, for kLayer, the bias: [head_dim], or [heads * head_dim] or
+/// [heads, head_dim] for kAllHeads; contiguous, of float32, bfloat16 or float16. Empty (no data)
+/// for weights that change nothing and for no bias.
 struct NormOperand {
-  NormOperand(const Operand& x, const ConstTensorView& w = {}) noexcept  // NOLINT: {q, weight}
-      : tensors(x), weight(w) {}
+  NormOperand(const Operand& x, const ConstTensorView& w = {},  // NOLINT: {q, weight}
+              const ConstTensorView& b = {}) noexcept
+      : tensors(x), weight(w), bias(b) {}
 
   Operand tensors;
   ConstTensorView weight;
+  ConstTensorView bias;
+};
+
+/// One tensor of Rope::norm_gradient.
+struct NormGradientOperand {
+  ConstTensorView in{};        // the input of norm_rotate()
+  ConstTensorView grad_out{};  // gradient of the loss with respect to its output; the same shape
+  /// Gradient with respect to `in`; not written if data is null. May be grad_out's memory.
+  TensorView grad_in{};
+  ConstTensorView weight{};  // as in NormOperand
+  /// Gradients of weight and bias, of the size of a weight; leave empty what is not wanted.
+  std::span<double> grad_weight{};
+  std::span<double> grad_bias{};
 };
 
 /// Maximum head_dim of a norm.

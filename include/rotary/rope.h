@@ -125,8 +125,8 @@ class Rope {
 
   /// Normalises every head, then rotates it: one pass instead of two (norm.h). Tensors on the CPU,
   /// of float32, bfloat16 or float16. With NormRounding::kTensor the bits are those of the norm,
-  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight
-  /// that is not [head_dim], an eps that is negative or not finite, and tensors that are on CUDA or
+  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight or
+  /// bias that does not fit, an eps that is negative or not finite, and tensors that are on CUDA or
   /// float64. Allocates: a float for every element of a weight, and some for each thread.
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
                    const Positions& positions) const;
@@ -134,6 +134,13 @@ class Rope {
                    const Positions& positions) const {
     norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
   }
+
+  /// The backward pass of norm_rotate(), of a norm before the forward rotation: gradients of
+  /// inputs, weights and biases in one pass, in float32. Gradients of weights are sums over all
+  /// tokens and, for NormScope::kHead, heads, in a fixed order: the same bits for every number of
+  /// threads. Throws what norm_rotate() throws, and for the other order and rotation.
+  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                     const Positions& positions) const;
 
   /// Rotates q, rotates k into a cache of keys, and copies v into a cache of values, in one pass
   /// (kv_cache.h). Tensors, caches, slots and scales are on the CPU; q, k and v share batch and

@@ -199,6 +199,17 @@ ROTARY_C_API rotary_status rotary_rope_shift(const rotary_rope* rope, const rota
                                              const rotary_tensor* out, int64_t count,
                                              const rotary_positions* delta);
 
+/// Normalises heads and rotates them in one pass: Rope::norm_rotate of rope.h. `weights` and
+/// `biases` point to `count` tensors each, [head_dim] or [heads * head_dim], or are NULL; one whose
+/// data is NULL changes nothing. Tensors on the CPU, of float32, bfloat16 or float16. Allocates.
+/// Since version 4.
+ROTARY_C_API rotary_status rotary_rope_norm_rotate(const rotary_rope* rope, const rotary_tensor* in,
+                                                   const rotary_tensor* out, int64_t count,
+                                                   const rotary_tensor* weights,
+                                                   const rotary_tensor* biases,
+                                                   const rotary_norm* norm,
+                                                   const rotary_positions* positions);
+
 /// Changes keys that `from` rotated at `positions` to those of `to`, on the threads and stream of
 /// `to`.
 ROTARY_C_API rotary_status rotary_rope_rerotate(const rotary_rope* from, const rotary_rope* to,

@@ -387,6 +387,36 @@ static inline rotary_gradients rotary_gradients_init(void) {
   return gradients;
 }
 
+// The enumerations of norm.h.
+enum {
+  ROTARY_NORM_NONE = 0,
+  ROTARY_NORM_RMS = 1,
+  ROTARY_NORM_RMS_ONE_PLUS = 2,
+  ROTARY_NORM_LAYER = 3
+};
+enum { ROTARY_NORM_ROUND_TENSOR = 0, ROTARY_NORM_ROUND_FLOAT32 = 1 };
+enum { ROTARY_NORM_OF_HEAD = 0, ROTARY_NORM_OF_ALL_HEADS = 1 };
+enum { ROTARY_NORM_BEFORE_ROTATION = 0, ROTARY_NORM_AFTER_ROTATION = 1 };
+enum { ROTARY_NORM_ROTATE = 0, ROTARY_NORM_UNROTATE = 1 };
+
+/// The HeadNorm of norm.h. Since version 4.
+typedef struct rotary_norm {
+  uint32_t struct_size;
+  int32_t kind;
+  double eps;
+  int32_t rounding;
+  int32_t sum_lanes;  // 4, 8 or 16; 0: 4
+  int32_t scope;
+  int32_t order;
+  int32_t rotation;
+  int32_t reserved;
+} rotary_norm;
+
+static inline rotary_norm rotary_norm_init(int32_t kind, double eps) {
+  rotary_norm norm = {sizeof(rotary_norm), kind, eps, 0, 0, 0, 0, 0, 0};
+  return norm;
+}
+
 #ifdef __cplusplus
 }
 #endif

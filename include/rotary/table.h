@@ -14,8 +14,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "rotary/cuda.h"
+#include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -62,6 +64,12 @@ class TableRope {
   /// Multiplies by conj(z): maps the gradient of the output to that of the input.
   void adjoint(const Operands& tensors, Stream stream = {}) const;
   void adjoint(const Operands& tensors, const Positions& positions, Stream stream = {}) const;
+
+  /// Rope::norm_rotate with row positions[t] for token t.
+  void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
+                   const Positions& positions) const;
+  /// With row t for token t.
+  void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm) const;
 
   const HeadLayout& layout() const noexcept { return layout_; }
   std::int64_t pairs() const noexcept { return pairs_; }

@@ -6,6 +6,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "rotary/rope.h"
+
 namespace rotary::python {
 
 void add_analysis(nanobind::module_& m);
@@ -16,5 +18,8 @@ void add_kv_cache(nanobind::module_& m);
 void add_positions(nanobind::module_& m);
 void add_rope(nanobind::module_& m);
 void add_model(nanobind::module_& m);
+
+/// Rope.norm_rotate.
+void add_norm(nanobind::class_<Rope>& rope);
 
 }  // namespace rotary::python

@@ -80,6 +80,7 @@ void add_rope(nb::module_& m) {
   add_call<&Rope::unrotate>(rope, "unrotate");
   add_call<&Rope::adjoint>(rope, "adjoint");
   add_call<&Rope::shift>(rope, "shift");
+  add_norm(rope);
   rope.def("cos_sin", &call_cos_sin, nb::arg("cos"), nb::arg("sin"), nb::arg("positions"),
            nb::arg("stream"));
   rope.def_prop_ro("frequencies", &Rope::frequencies, nb::rv_policy::reference_internal);

@@ -31,6 +31,7 @@ from .inspection import Inspection, inspect
 from .kv_cache import append_kv, rerotate_cached_, shift_cached_
 from .layout import Cache, HeadLayout, Pairing, Precision
 from .model import ContextLength, Model, ModelRope, known_model_types
+from .norm import Norm
 from .positions import at, packed, packed_at, positions, ranges
 from .recipe import (
     Axial,
@@ -65,9 +66,9 @@ __all__ = [
     "Axial", "AxisMap", "BaseBound", "Cache", "ContextLength", "CudaError", "Dialect",
     "DialectDiff", "Divisors", "DynamicNtk", "Exploration", "Frequencies", "HeadLayout",
     "Inspection", "IoError", "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model",
-    "ModelRope", "Mrope", "Ntk", "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan", "Positions",
-    "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos", "Yarn",
-    "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "append_kv", "at", "cpu_target",
+    "ModelRope", "Mrope", "Norm", "Ntk", "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan",
+    "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos",
+    "Yarn", "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "append_kv", "at", "cpu_target",
     "cpu_targets", "critical_dim", "cuda_device_count", "decay", "depends_on_context", "diff",
     "explore", "has_cuda", "inspect", "known_dialects", "known_model_types", "make_frequencies",
     "negative_distance", "packed", "packed_at", "plan", "plot", "position_plane", "positions",

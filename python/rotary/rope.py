@@ -21,11 +21,13 @@ from ._arrays import library_of
 from ._calls import Call, Tensors, for_tensors, in_place, new, number_of, run
 from ._loading import ModelLike
 from .layout import Cache, HeadLayout, Pairing, Precision
+from .norm import Norm, norm_call
 from .positions import PositionsLike, distances
 from .positions import positions as to_positions
 from .recipe import AxisMap, OneAxis, Plain, Recipe, Scaling
 
 Frequencies = _core.Frequencies
+_RMS = Norm()
 
 
 def _frequencies(
@@ -258,6 +260,39 @@ class Rope:
     ) -> Any:
         """unrotate() in place."""
         return in_place(self._core.unrotate, tensors, _positions(positions, stream), stream)
+
+    @for_tensors
+    def norm_rotate(
+        self,
+        tensors: Tensors,
+        /,
+        *,
+        weights: Any = None,
+        biases: Any = None,
+        norm: Norm = _RMS,
+        positions: PositionsLike = None,
+        out: Any = None,
+    ) -> Any:
+        """Normalises heads and rotates them, in one pass. Arrays on the CPU, of float32, bfloat16
+        or float16. `weights` and `biases`: None, or an array or None for each tensor, [head_dim]
+        or [heads * head_dim], as the norm's scope is."""
+        call = norm_call(self._core, tensors, weights, biases, norm)
+        return new(call, tensors, _positions(positions, None), None, out)
+
+    @for_tensors
+    def norm_rotate_(
+        self,
+        tensors: Tensors,
+        /,
+        *,
+        weights: Any = None,
+        biases: Any = None,
+        norm: Norm = _RMS,
+        positions: PositionsLike = None,
+    ) -> Any:
+        """norm_rotate() in place."""
+        call = norm_call(self._core, tensors, weights, biases, norm)
+        return in_place(call, tensors, _positions(positions, None), None)
 
     @for_tensors
     def adjoint(

@@ -1,11 +1,12 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The arguments of a kernel that normalises heads, the same for all targets.
+// The arguments of kernels that normalise heads, the same for all targets.
 #pragma once
 
 #include <cstdint>
 
+#include "engine/norm_kernel.h"
 #include "rotary/tensor.h"
 
 namespace rotary::internal {
@@ -20,9 +21,27 @@ struct NormBlock {
   std::int64_t in_token_stride, in_head_stride, in_step;
   std::int64_t out_token_stride, out_head_stride, out_step;
   std::int64_t tokens, heads, head_dim;
-  const float* factors;  // [head_dim], or null for 1
-  float eps;
-  int sum_lanes;
+  NormTable table;
+  NormScalars norm;
+};
+
+/// Factors or biases of a rotary slice.
+struct NormSlice {
+  const float* all;  // [2 * pairs], in the order of the elements
+  const float* x;    // [pairs]: of the first element of each pair, in the layout of the kernel
+  const float* y;
+  std::int64_t odd_begin;  // of RowLayout::kEvenOdd
+};
+
+/// The heads of a token for a fused kernel. Strides count elements; elements are contiguous.
+struct FusedHeads {
+  std::int64_t in_stride, out_stride;
+  std::int64_t heads, head_dim;
+  std::int64_t rotary_offset, pairs;
+  NormScalars norm;
+  NormTable table;
+  NormSlice factors;
+  NormSlice biases;
 };
 
 }  // namespace rotary::internal

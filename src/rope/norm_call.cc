@@ -16,70 +16,136 @@ namespace {
 
 constexpr std::string_view kNormRotate = "norm_rotate";
 
-void check_weight(const ConstTensorView& weight, std::int64_t head_dim) {
-  const bool has_type = weight.dtype == DType::kFloat32 || weight.dtype == DType::kBFloat16 ||
-                        weight.dtype == DType::kFloat16;
-  if (weight.rank != 1 || weight.shape[0] != head_dim || weight.strides[0] != 1 || !has_type ||
-      weight.device.type != DeviceType::kCpu) {
-    reject("[norm_rotate] a weight must be [", head_dim,
-           "] of float32, bfloat16 or float16 with stride 1 on the CPU, got rank ", weight.rank,
-           ", size ", weight.shape[0], ", stride ", weight.strides[0], " and ",
-           name_of(weight.dtype));
+/// Beyond it the float of a count of elements would be rounded, and PyTorch sums in another order.
+constexpr std::int64_t kMaxNormElements = std::int64_t{1} << 21;
+
+/// offset + convert(x[i]). NaN without payload: kernels that round to bfloat16 by its bits keep it
+/// one.
+template <typename T, typename Convert>
+void fill(const ConstTensorView& x, float offset, const Convert& convert, std::vector<float>& to) {
+  const T* const from = static_cast<const T*>(x.data);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const float value = offset + convert(from[i]);
+    to[i] = std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
   }
-  check_memory(kNormRotate, weight);
 }
 
-float element(const ConstTensorView& x, std::int64_t i) {
-  if (x.dtype == DType::kFloat32) return static_cast<const float*>(x.data)[i];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(x.data)[i];
-  return x.dtype == DType::kBFloat16 ? from_bfloat16(bits) : from_float16(bits);
+/// Whether the view is [size], or [heads, size / heads], without gaps.
+bool is_row(const ConstTensorView& view, std::int64_t size, std::int64_t heads) {
+  if (view.rank == 1) return view.shape[0] == size && view.strides[0] == 1;
+  return view.rank == 2 && view.shape[0] == heads && view.shape[0] * view.shape[1] == size &&
+         view.strides[1] == 1 && view.strides[0] == view.shape[1];
+}
+
+bool is_element_type(DType type) {
+  return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16;
 }
 
 }  // namespace
 
+void check_norm(std::string_view function, const HeadNorm& norm, std::int64_t head_dim) {
+  if (!(norm.eps >= 0.0) || !std::isfinite(norm.eps)) {
+    reject("[", function, "] eps must be finite and not negative, got ", norm.eps);
+  }
+  if (norm.sum_lanes != 4 && norm.sum_lanes != 8 && norm.sum_lanes != 16) {
+    reject("[", function, "] sum_lanes must be 4, 8 or 16, got ", norm.sum_lanes);
+  }
+  if (head_dim > kMaxNormHeadDim) {
+    reject("[", function, "] head_dim must be at most ", kMaxNormHeadDim, ", got ", head_dim);
+  }
+}
+
+void check_norm_tensor(std::string_view function, const ConstTensorView& x) {
+  if (x.device.type != DeviceType::kCpu) {
+    reject("[", function, "] tensors must be on the CPU, got CUDA");
+  }
+  if (!is_element_type(x.dtype)) {
+    reject("[", function, "] tensors must be float32, bfloat16 or float16, got ", name_of(x.dtype));
+  }
+  if (x.shape[2] > kMaxNormElements / x.shape[3]) {
+    reject("[", function, "] the heads of a token must have at most ", kMaxNormElements,
+           " elements, got ", x.shape[2], " x ", x.shape[3]);
+  }
+}
+
+std::int64_t NormTables::size_of_weight(const ConstTensorView& x) const noexcept {
+  return norm_.scope == NormScope::kAllHeads ? x.shape[2] * x.shape[3] : x.shape[3];
+}
+
+const float* NormTables::floats_of(const ConstTensorView& x, const ConstTensorView& given,
+                                   float offset, float missing) {
+  const std::int64_t size = size_of_weight(x);
+  std::vector<float>& to = memory_[used_++];
+  if (given.data == nullptr) {
+    to.assign(static_cast<std::size_t>(size), missing);
+    return to.data();
+  }
+  const std::int64_t heads = norm_.scope == NormScope::kAllHeads ? x.shape[2] : 1;
+  if (!is_row(given, size, heads) || !is_element_type(given.dtype) ||
+      given.device.type != DeviceType::kCpu) {
+    reject("[", function_, "] weights and biases must be [", size,
+           "] of float32, bfloat16 or float16 without gaps on the CPU, got rank ", given.rank,
+           ", size ", given.shape[0], ", stride ", given.strides[0], " and ", name_of(given.dtype));
+  }
+  check_memory(function_, given);
+  to.resize(static_cast<std::size_t>(size));
+  if (given.dtype == DType::kFloat32) {
+    fill<float>(given, offset, [](float value) { return value; }, to);
+  } else if (given.dtype == DType::kBFloat16) {
+    fill<std::uint16_t>(given, offset, from_bfloat16, to);
+  } else {
+    fill<std::uint16_t>(given, offset, from_float16, to);
+  }
+  return to.data();
+}
+
+void NormTables::add(const ConstTensorView& x, const ConstTensorView& weight,
+                     const ConstTensorView& bias) {
+  const bool has_bias = norm_.kind == NormKind::kLayer;
+  if (!has_bias && bias.data != nullptr) {
+    reject("[", function_, "] only NormKind::kLayer has a bias");
+  }
+  // -0 changes no value, not even the sign of a zero.
+  const float offset = norm_.kind == NormKind::kRmsOnePlus ? 1.0f : -0.0f;
+  NormTable& table = tables_[count_++];
+  table.factors = floats_of(x, weight, offset, 1.0f);
+  if (has_bias) table.biases = floats_of(x, bias, -0.0f, -0.0f);
+}
+
+NormScalars scalars_of(const HeadNorm& norm) noexcept {
+  return {.has_mean = norm.kind == NormKind::kLayer,
+          .across_heads = norm.scope == NormScope::kAllHeads,
+          .eps = static_cast<float>(norm.eps),
+          .sum_lanes = norm.sum_lanes};
+}
+
 NormCall::NormCall(std::span<const NormOperand> tensors, const HeadNorm& norm,
-                   std::int64_t head_dim) {
+                   std::int64_t head_dim)
+    : norm_(norm), tables_(kNormRotate, norm) {
   if (tensors.size() > static_cast<std::size_t>(kMaxOperands)) {
     reject("[norm_rotate] at most ", kMaxOperands, " tensors, got ", tensors.size());
   }
   OperandList given;
   for (const NormOperand& x : tensors) given.add(x.tensors);
   operands_ = check_operands(kNormRotate, given.list(), head_dim, checked_);
-  check_norm(norm, head_dim);
+  check_norm(kNormRotate, norm, head_dim);
+  for (const Operand& x : operands_) check_norm_tensor(kNormRotate, x.in);
   if (norm.kind == NormKind::kNone) return;
-  memory_.reserve(tensors.size() * static_cast<std::size_t>(head_dim));
-  for (std::size_t k = 0; k < tensors.size(); ++k) {
-    const ConstTensorView& weight = tensors[k].weight;
-    if (weight.data == nullptr) continue;
-    check_weight(weight, head_dim);
-    factors_[k] = memory_.data() + memory_.size();
-    for (std::int64_t i = 0; i < head_dim; ++i) {
-      const float w = element(weight, i);
-      // NaN without payload: kernels that round to bfloat16 by its bits keep it one.
-      const float factor = norm.kind == NormKind::kRmsOnePlus ? 1.0f + w : w;
-      memory_.push_back(std::isnan(factor) ? std::numeric_limits<float>::quiet_NaN() : factor);
-    }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tables_.add(operands_[i].in, tensors[i].weight, tensors[i].bias);
   }
 }
 
-void NormCall::check_norm(const HeadNorm& norm, std::int64_t head_dim) const {
-  if (!(norm.eps >= 0.0) || !std::isfinite(norm.eps)) {
-    reject("[norm_rotate] eps must be finite and not negative, got ", norm.eps);
-  }
-  if (norm.sum_lanes != 4 && norm.sum_lanes != 8 && norm.sum_lanes != 16) {
-    reject("[norm_rotate] sum_lanes must be 4, 8 or 16, got ", norm.sum_lanes);
-  }
-  if (head_dim > kMaxNormHeadDim) {
-    reject("[norm_rotate] head_dim must be at most ", kMaxNormHeadDim, ", got ", head_dim);
-  }
-  for (const Operand& x : operands_) {
-    if (x.in.device.type != DeviceType::kCpu) {
-      reject("[norm_rotate] tensors must be on the CPU, got CUDA");
-    }
-    if (x.in.dtype == DType::kFloat64) {
-      reject("[norm_rotate] tensors must be float32, bfloat16 or float16, got float64");
-    }
-  }
+NormParams NormCall::params(const RotateParams& rotation) const noexcept {
+  return {.rotation = rotation,
+          .tables = tables_.list(),
+          .norm = scalars_of(norm_),
+          .rounding = norm_.rounding,
+          .order = norm_.order};
+}
+
+Direction NormCall::direction() const noexcept {
+  return norm_.rotation == NormRotation::kForward ? Direction::kForward : Direction::kInverse;
 }
 
 }  // namespace rotary::internal

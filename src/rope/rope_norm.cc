@@ -1,16 +1,29 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The norm and rotation of a Rope, apart from rope.cc: the command `rotary` has none.
+// Norm and rotation of a Rope and of a TableRope, apart from rope.cc: the command `rotary` has
+// none.
 #include <span>
 
 #include "engine/norm_kernel.h"
 #include "rope/norm_call.h"
+#include "rope/norm_gradient_call.h"
 #include "rope/rope_state.h"
+#include "rope/table_call.h"
 #include "rope/validate.h"
 #include "rotary/rope.h"
+#include "rotary/table.h"
 
 namespace rotary {
+namespace {
+
+void run(const internal::NormCall& call, const HeadNorm& norm,
+         const internal::RotateParams& rotation, const Threads& threads) {
+  if (norm.kind == NormKind::kNone) return internal::rotate_on_cpu(rotation, threads);
+  internal::norm_rotate_on_cpu(call.params(rotation), threads);
+}
+
+}  // namespace
 
 void Rope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
                        const Positions& positions) const {
@@ -18,15 +31,43 @@ void Rope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& nor
   if (call.operands().empty()) return;
   internal::check_positions("norm_rotate", positions, call.operands(), frequencies().axes);
   if (internal::is_empty(call.operands())) return;
-  const internal::RotateParams rotation =
-      state_->params(call.operands(), positions, internal::Direction::kForward);
-  if (norm.kind == NormKind::kNone) return internal::rotate_on_cpu(rotation, options().threads);
-  internal::norm_rotate_on_cpu({.rotation = rotation,
-                                .factors = call.factors(),
-                                .eps = static_cast<float>(norm.eps),
-                                .rounding = norm.rounding,
-                                .sum_lanes = norm.sum_lanes},
-                               options().threads);
+  run(call, norm, state_->params(call.operands(), positions, call.direction()), options().threads);
+}
+
+void Rope::norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                         const Positions& positions) const {
+  const internal::NormGradientCall call(tensors, norm, layout().head_dim);
+  if (tensors.empty()) return;
+  internal::check_positions("norm_gradient", positions, call.gradients(), frequencies().axes);
+  call.check_apart(positions);
+  if (internal::is_empty(call.gradients())) return call.clear();
+  const internal::RotateParams adjoint =
+      state_->params(call.gradients(), positions, internal::Direction::kAdjoint);
+  internal::norm_gradient_on_cpu({.rotation = adjoint,
+                                  .tables = call.tables().list(),
+                                  .norm = internal::scalars_of(norm),
+                                  .rounding = norm.rounding},
+                                 call.tensors(), options().threads);
+}
+
+void TableRope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
+                            const Positions& positions) const {
+  const internal::NormCall call(tensors, norm, layout_.head_dim);
+  if (call.operands().empty()) return;
+  const internal::TableCall by{table_, layout_, width_, pairs_, order_};
+  by.check("norm_rotate", call.operands(), positions, false);
+  if (internal::is_empty(call.operands())) return;
+  run(call, norm, by.params(call.operands(), positions, call.direction()), threads_);
+}
+
+void TableRope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm) const {
+  const internal::NormCall call(tensors, norm, layout_.head_dim);
+  if (call.operands().empty()) return;
+  const internal::TableCall by{table_, layout_, width_, pairs_, order_};
+  const Positions rows = Positions::range();
+  by.check("norm_rotate", call.operands(), rows, true);
+  if (internal::is_empty(call.operands())) return;
+  run(call, norm, by.params(call.operands(), rows, call.direction()), threads_);
 }
 
 }  // namespace rotary

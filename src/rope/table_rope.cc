@@ -6,6 +6,7 @@
 
 #include "rope/dispatch.h"
 #include "rope/memory.h"
+#include "rope/table_call.h"
 #include "rope/validate.h"
 #include "rope/write_order.h"
 #include "rotary/table.h"
@@ -57,56 +58,65 @@ void check_rows(std::string_view function, const Positions& positions, std::int6
   }
 }
 
+}  // namespace
+
+namespace internal {
+
+void TableCall::check(std::string_view function, std::span<const Operand> operands,
+                      const Positions& positions, bool row_per_token) const {
+  const ConstTensorView& first = operands.front().in;
+  check_positions(function, positions, operands, 1);
+  const auto [batch, tokens, heads, head_dim] = first.shape;
+  const ConstTensorView& rows = table.cos;
+  if (rows.device != first.device) {
+    reject("[", function, "] tables and tensors must be on the same device");
+  }
+  if (rows.shape[0] != 1 && rows.shape[0] != batch) {
+    reject("[", function, "] the table must have 1 or ", batch, " batch rows, got ", rows.shape[0]);
+  }
+  if (row_per_token && rows.shape[1] != tokens) {
+    reject("[", function, "] the table must have a row for each of ", tokens, " tokens, got ",
+           rows.shape[1], "; give positions if rows are positions");
+  }
+  if (!row_per_token) check_rows(function, positions, batch, tokens, rows.shape[1]);
+  for (const Operand& x : operands) {
+    if (may_overlap(x.out, table.cos) || may_overlap(x.out, table.sin)) {
+      reject("[", function, "] tensors that are written must not share memory with the table");
+    }
+  }
+}
+
+RotateParams TableCall::params(std::span<const Operand> operands, const Positions& positions,
+                               Direction direction) const {
+  const bool forward = direction == Direction::kForward;
+  return {.source = {.table = &table, .width = width},
+          .direction = direction,
+          .read = forward ? *layout.pairing : *layout.output_pairing,
+          .write = forward ? *layout.output_pairing : *layout.pairing,
+          .pairs = pairs,
+          .rotary_offset = layout.rotary_offset,
+          .operands = operands,
+          .positions = positions,
+          .order = order};
+}
+
+}  // namespace internal
+
+namespace {
+
 struct Call {
-  const CosSinTable& table;
-  const HeadLayout& layout;
-  TableWidth width{};
-  std::int64_t pairs = 0;
+  internal::TableCall by;
   const Threads& threads;
-  WriteOrder order;
 
   void run(std::string_view function, const Operands& tensors, const Positions& positions,
            bool row_per_token, internal::Direction direction, const Stream& stream) const {
     internal::OperandList checked;
     const std::span<const Operand> operands =
-        internal::check_operands(function, tensors, layout.head_dim, checked);
+        internal::check_operands(function, tensors, by.layout.head_dim, checked);
     if (operands.empty()) return;
-    const ConstTensorView& first = operands.front().in;
-    internal::check_positions(function, positions, operands, 1);
-    const auto [batch, tokens, heads, head_dim] = first.shape;
-    const ConstTensorView& rows = table.cos;
-    if (rows.device != first.device) {
-      internal::reject("[", function, "] tables and tensors must be on the same device");
-    }
-    if (rows.shape[0] != 1 && rows.shape[0] != batch) {
-      internal::reject("[", function, "] the table must have 1 or ", batch, " batch rows, got ",
-                       rows.shape[0]);
-    }
-    if (row_per_token && rows.shape[1] != tokens) {
-      internal::reject("[", function, "] the table must have a row for each of ", tokens,
-                       " tokens, got ", rows.shape[1], "; give positions if rows are positions");
-    }
-    if (!row_per_token) check_rows(function, positions, batch, tokens, rows.shape[1]);
-    for (const Operand& x : operands) {
-      if (internal::may_overlap(x.out, table.cos) || internal::may_overlap(x.out, table.sin)) {
-        internal::reject("[", function,
-                         "] tensors that are written must not share memory with the "
-                         "table");
-      }
-    }
+    by.check(function, operands, positions, row_per_token);
     if (internal::is_empty(operands)) return;
-    const bool forward = direction == internal::Direction::kForward;
-    internal::rotate(function,
-                     {.source = {.table = &table, .width = width},
-                      .direction = direction,
-                      .read = forward ? *layout.pairing : *layout.output_pairing,
-                      .write = forward ? *layout.output_pairing : *layout.pairing,
-                      .pairs = pairs,
-                      .rotary_offset = layout.rotary_offset,
-                      .operands = operands,
-                      .positions = positions,
-                      .order = order},
-                     threads, stream);
+    internal::rotate(function, by.params(operands, positions, direction), threads, stream);
   }
 };
 
@@ -140,27 +150,27 @@ TableRope::TableRope(const CosSinTable& table, const HeadLayout& layout, TableWi
 }
 
 void TableRope::rotate(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "rotate", tensors, Positions::range(), true, internal::Direction::kForward, stream);
 }
 void TableRope::rotate(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "rotate", tensors, positions, false, internal::Direction::kForward, stream);
 }
 void TableRope::unrotate(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "unrotate", tensors, Positions::range(), true, internal::Direction::kInverse, stream);
 }
 void TableRope::unrotate(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "unrotate", tensors, positions, false, internal::Direction::kInverse, stream);
 }
 void TableRope::adjoint(const Operands& tensors, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "adjoint", tensors, Positions::range(), true, internal::Direction::kAdjoint, stream);
 }
 void TableRope::adjoint(const Operands& tensors, const Positions& positions, Stream stream) const {
-  Call{table_, layout_, width_, pairs_, threads_, order_}.run(
+  Call{{table_, layout_, width_, pairs_, order_}, threads_}.run(
       "adjoint", tensors, positions, false, internal::Direction::kAdjoint, stream);
 }
 

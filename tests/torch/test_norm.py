@@ -113,37 +113,76 @@ def test_one_weight(device: str) -> None:
             equal_bits(result, unfused(x, v, norm, "tensor", 1e-6, rope=ROPES["half"]))
 
 
-@pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "none"])
-def test_derivatives(norm: str, device: str) -> None:
+@pytest.mark.parametrize("scope", ["head", "all_heads"])
+@pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "layer", "none"])
+def test_derivatives(norm: str, scope: str, device: str) -> None:
     q, k = torch.randn(2, 2, 3, 2, 16, device=device, dtype=torch.float64).unbind()
-    w, v = torch.randn(2, 16, device=device, dtype=torch.float64).unbind()
-    leaves = [t.requires_grad_() for t in (q, k, w, v)]
+    size = 16 if scope == "head" else 32
+    rows = torch.randn(4, size, device=device, dtype=torch.float64).unbind()
+    leaves = [t.requires_grad_() for t in (q, k, *rows)]
 
     def run(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return rt.qk_norm_rope(*args, rope=ROPES["scaled"], first=3, norm=norm, eps=1e-3)
+        how = {"norm": norm, "scope": scope, "eps": 1e-3}
+        return rt.qk_norm_rope(*args, rope=ROPES["scaled"], first=3, **how)
 
-    if norm == "none":
-        leaves = leaves[:2]
+    leaves = leaves[: {"none": 2, "layer": 6}.get(norm, 4)]
     assert gradcheck(run, leaves, check_forward_ad=True)
     assert gradgradcheck(run, leaves)
 
 
-@pytest.mark.parametrize("rounding", ["tensor", "float32"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_gradients_are_those_of_the_chain(dtype: torch.dtype, rounding: str, device: str) -> None:
-    x = torch.randn(2, 50, 4, 16, device=device).to(dtype).requires_grad_()
-    w = torch.randn(16, device=device).to(dtype).requires_grad_()
-    grad = torch.randn_like(x)
-    rope = ROPES["partial"]
-    got = torch.autograd.grad(
-        rt.qk_norm_rope(x, None, w, rope=rope, rounding=rounding), [x, w], grad
+def chain(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, how: dict[str, object]
+) -> torch.Tensor:
+    """The operator as one step after the other, in the type of x."""
+    rope, eps = ROPES["partial"], 1e-5
+
+    def normed_rows(x: torch.Tensor) -> torch.Tensor:
+        rows = x if how["scope"] == "head" else x.flatten(-2)
+        if how["norm"] == "layer":
+            rows = F.layer_norm(rows, rows.shape[-1:], weight, bias, eps)
+        else:
+            rows = normed(rows, weight, str(how["norm"]), eps)
+        return rows.reshape(x.shape)
+
+    rotate = rt.unrotate if how["inverse"] else rt.rotate
+    if how["order"] == "before":
+        return rotate(normed_rows(x), rope=rope)
+    return normed_rows(rotate(x, rope=rope))
+
+
+FAMILY = [
+    dict(zip(("norm", "scope", "order", "inverse", "rounding"), values))
+    for values in itertools.product(
+        ["rms", "rms_one_plus", "layer"],
+        ["head", "all_heads"],
+        ["before", "after"],
+        [False, True],
+        ["tensor", "float32"],
     )
-    wide = [x.detach().double().requires_grad_(), w.detach().double().requires_grad_()]
-    out = rt.rotate(F.rms_norm(wide[0], (16,), wide[1], 1e-6), rope=rope)
-    want = torch.autograd.grad(out, wide, grad.double())
+]
+
+
+@pytest.mark.parametrize("how", FAMILY, ids=lambda how: "-".join(map(str, how.values())))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_family(dtype: torch.dtype, how: dict[str, object], device: str) -> None:
+    """Values and gradients against the chain in float64; RMS norms also bit for bit."""
+    x = torch.randn(2, 70, 4, 16, device=device).add(0.3).to(dtype).requires_grad_()
+    size = 16 if how["scope"] == "head" else 64
+    w = torch.randn(size, device=device).to(dtype).requires_grad_()
+    b = torch.randn(size, device=device).to(dtype).requires_grad_()
+    leaves = [x, w, b] if how["norm"] == "layer" else [x, w]
+    bias = b if how["norm"] == "layer" else None
+    grad = torch.randn_like(x)
+    out = rt.qk_norm_rope(x, None, w, None, bias, rope=ROPES["partial"], eps=1e-5, **how)
+    if how["norm"] != "layer" and how["rounding"] == "tensor":
+        equal_bits(out, chain(x, w, bias, how))
+    got = [out, *torch.autograd.grad(out, leaves, grad)]
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    exact = chain(wide[0], wide[1], wide[2] if bias is not None else None, how)
+    want = [exact, *torch.autograd.grad(exact, wide, grad.double())]
     close = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}[dtype]
-    for a, b in zip(got, want):
-        torch.testing.assert_close(a.double(), b, rtol=close, atol=close * b.abs().max().item())
+    for a, e in zip(got, want):
+        torch.testing.assert_close(a.double(), e, rtol=close, atol=close * e.abs().max().item())
 
 
 def test_in_place_under_autograd(device: str) -> None:
@@ -166,17 +205,22 @@ def test_real_positions_have_gradients(device: str) -> None:
     torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "none"])
+@pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "layer", "none"])
 def test_operators(norm: str, device: str) -> None:
     def x(*shape: int, grad: bool = True) -> torch.Tensor:
         return torch.randn(*shape, device=device, requires_grad=grad)
 
     rest = (ROPES["half"], None, None, 3, -3, 1e-6, norm, "float32")
     weights = [] if norm == "none" else [x(16), x(16)]
-    torch.library.opcheck(OPS.norm_rotate, ([x(2, 5, 3, 16), x(2, 5, 1, 16)], weights, *rest))
-    fixed = [w.detach() for w in weights]
-    tensors = [x(2, 5, 3, 16, grad=False), x(2, 5, 1, 16, grad=False)]
-    torch.library.opcheck(OPS.norm_rotate_, (tensors, fixed, *rest))
+    biases = [x(16), x(16)] if norm == "layer" else []
+    tensors = [x(2, 5, 3, 16), x(2, 5, 1, 16)]
+    torch.library.opcheck(OPS.norm_rotate, (tensors, weights, biases, *rest))
+    fixed = [[w.detach() for w in list_] for list_ in (weights, biases)]
+    plain = [t.detach() for t in tensors]
+    torch.library.opcheck(OPS.norm_rotate_, (plain, *fixed, *rest))
+    if norm != "none":
+        grads = [torch.randn_like(t) for t in plain]
+        torch.library.opcheck(OPS.norm_rotate_backward, (grads, plain, fixed[0], *rest))
 
 
 def test_compiles_to_one_graph(device: str) -> None:
@@ -195,8 +239,12 @@ def test_compiles_to_one_graph(device: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"norm": "layer"}, "norm must be none, rms or rms_one_plus, got layer"),
-        ({"rounding": "half"}, "rounding must be tensor or float32, got half"),
+        ({"norm": "batch"}, "norm must be one of none, rms, rms_one_plus, layer, got batch"),
+        ({"rounding": "half"}, "rounding must be one of tensor, float32, got half"),
+        ({"scope": "token"}, "scope must be one of head, all_heads, got token"),
+        ({"order": "never"}, "order must be one of before, after, got never"),
+        ({"q_bias": torch.ones(16)}, "only the norm layer has biases"),
+        ({"scope": "all_heads", "q_weight": torch.ones(16)}, r"weights must be \[48\]"),
         ({"eps": -1.0}, "eps must be finite and not negative"),
         ({"token_dim": -1}, "token_dim"),
         ({"q_weight": torch.ones(8)}, r"weights must be \[16\]"),

@@ -1,15 +1,21 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The norm of queries and keys, and their rotation, in one pass.
+"""A norm of queries and keys, and their rotation, in one pass.
 
 q, k = rotary.torch.qk_norm_rope(q, k, q_norm.weight, k_norm.weight, rope=text)
 
 norm      "rms"           torch.nn.functional.rms_norm of each head, times its weight
           "rms_one_plus"  times 1 + weight, as in Gemma
+          "layer"         LayerNorm, with weights and biases
           "none"          rotation alone
 rounding  "tensor"        to the tensors' type after the norm, and after the rotation: the bits
                           of rms_norm, then rotate
-          "float32"       after the rotation only
+          "float32"       once, at the end
+scope     "head"          each head has its norm; weights are [head_dim]
+          "all_heads"     the heads of a token share one (OLMo 2); weights are [heads * head_dim]
+order     "before"        norm, then rotation
+          "after"         rotation, then norm
+inverse   True            the rotation is that of unrotate
 """
 
 from __future__ import annotations
@@ -22,67 +28,101 @@ from ._library import ops
 from .text import rope_text
 
 
-def _weights(tensors: list[Tensor], given: list[Tensor | None], norm: str) -> list[Tensor]:
+def _filled(
+    tensors: list[Tensor], given: list[Tensor | None], like: list[Tensor | None], nothing: float
+) -> list[Tensor]:
     """None for all tensors, or one for each: what changes nothing where one has none."""
-    if norm == "none" or all(w is None for w in given):
+    if all(w is None for w in given):
         return []
-    nothing = 0.0 if norm == "rms_one_plus" else 1.0
-    return [x.new_full(x.shape[-1:], nothing) if w is None else w for x, w in zip(tensors, given)]
+    found = [w if w is not None else other for w, other in zip(given, like)]
+    return [
+        x.new_full(x.shape[-1:] if size is None else size.shape, nothing) if w is None else w
+        for x, w, size in zip(tensors, given, found)
+    ]
 
 
 def _call(
     op: Any,
-    q: Tensor,
-    k: Tensor | None,
-    weights: tuple[Tensor | None, Tensor | None],
-    norm: str,
+    tensors: list[Tensor],
+    weights: list[Tensor | None],
+    biases: list[Tensor | None],
     rope: Any,
-    *rest: Any,
+    positions: tuple[Any, ...],
+    norm: dict[str, Any],
 ) -> Any:
-    tensors = [q] if k is None else [q, k]
+    kind = norm["norm"]
+    has_bias = any(b is not None for b in biases)
+    if kind == "none":
+        weights = [None] * len(tensors)
+    nothing = 0.0 if kind == "rms_one_plus" else 1.0
+    if has_bias and all(w is None for w in weights):  # biases never come without weights
+        weights = [None if b is None else b.new_ones(b.shape) for b in biases]
+    all_weights = _filled(tensors, weights, biases, nothing)
+    all_biases = _filled(tensors, biases, weights, 0.0)
     text = rope if isinstance(rope, str) else rope_text(rope)
-    results = op(tensors, _weights(tensors, list(weights), norm), text, *rest)
+    results = op(
+        tensors,
+        all_weights,
+        all_biases,
+        text,
+        *positions,
+        norm["eps"],
+        kind,
+        norm["rounding"],
+        norm["scope"],
+        norm["order"],
+        norm["inverse"],
+    )
     if results is None:  # in place
         results = tensors
-    return results[0] if k is None else tuple(results)
+    return results[0] if len(tensors) == 1 else tuple(results)
 
 
-def qk_norm_rope(
-    q: Tensor,
-    k: Tensor | None = None,
-    q_weight: Tensor | None = None,
-    k_weight: Tensor | None = None,
-    *,
-    rope: Any,
-    positions: Tensor | None = None,
-    cu_seqlens: Tensor | None = None,
-    first: int = 0,
-    eps: float = 1e-6,
-    norm: str = "rms",
-    rounding: str = "tensor",
-    token_dim: int = -3,
-) -> Any:
-    """Normalises each head of q and k, then rotates it, into new tensors. Without k, one result.
-    Tensors and positions are those of rotate(); weights are [head_dim]."""
-    rest = (positions, cu_seqlens, first, token_dim, eps, norm, rounding)
-    return _call(ops.norm_rotate.default, q, k, (q_weight, k_weight), norm, rope, *rest)
+def _qk(op: Any, docstring: str) -> Any:
+    """The function of an operator: both have the same arguments."""
+
+    def qk_norm_rope(
+        q: Tensor,
+        k: Tensor | None = None,
+        q_weight: Tensor | None = None,
+        k_weight: Tensor | None = None,
+        q_bias: Tensor | None = None,
+        k_bias: Tensor | None = None,
+        *,
+        rope: Any,
+        positions: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        first: int = 0,
+        eps: float = 1e-6,
+        norm: str = "rms",
+        rounding: str = "tensor",
+        scope: str = "head",
+        order: str = "before",
+        inverse: bool = False,
+        token_dim: int = -3,
+    ) -> Any:
+        options = {
+            "eps": eps,
+            "norm": norm,
+            "rounding": rounding,
+            "scope": scope,
+            "order": order,
+            "inverse": inverse,
+        }
+        place = (positions, cu_seqlens, first, token_dim)
+        if k is None:
+            return _call(op, [q], [q_weight], [q_bias], rope, place, options)
+        return _call(op, [q, k], [q_weight, k_weight], [q_bias, k_bias], rope, place, options)
+
+    qk_norm_rope.__doc__ = docstring
+    return qk_norm_rope
 
 
-def qk_norm_rope_(
-    q: Tensor,
-    k: Tensor | None = None,
-    q_weight: Tensor | None = None,
-    k_weight: Tensor | None = None,
-    *,
-    rope: Any,
-    positions: Tensor | None = None,
-    cu_seqlens: Tensor | None = None,
-    first: int = 0,
-    eps: float = 1e-6,
-    norm: str = "rms",
-    rounding: str = "tensor",
-    token_dim: int = -3,
-) -> Any:
-    """qk_norm_rope() in place. Returns its tensors."""
-    rest = (positions, cu_seqlens, first, token_dim, eps, norm, rounding)
-    return _call(ops.norm_rotate_.default, q, k, (q_weight, k_weight), norm, rope, *rest)
+qk_norm_rope = _qk(
+    ops.norm_rotate.default,
+    """Normalises each head of q and k and rotates it, into new tensors. Without k, one result.
+    Tensors and positions are those of rotate().""",
+)
+qk_norm_rope_ = _qk(ops.norm_rotate_.default, """qk_norm_rope() in place. Returns its tensors.""")
+qk_norm_rope_.__name__ = qk_norm_rope_.__qualname__ = "qk_norm_rope_"
+qk_norm_rope.__qualname__ = "qk_norm_rope"

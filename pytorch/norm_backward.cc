@@ -1,0 +1,201 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The operator norm_rotate_backward: gradients of inputs, weights and biases. On the CPU the
+// library's engine computes them in one pass; elsewhere they are PyTorch's operators.
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/library.h>
+
+#include "pytorch/empty_result.h"
+#include "pytorch/errors.h"
+#include "pytorch/norm_call.h"
+#include "pytorch/operator.h"
+#include "pytorch/rope_cache.h"
+#include "pytorch/rotation_op.h"
+#include "pytorch/views.h"
+#include "rotary/norm.h"
+#include "rotary/rope.h"
+
+namespace rotary::torch {
+namespace {
+
+using BackwardSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
+                                                  std::string_view, const OptionalTensor&,
+                                                  const OptionalTensor&, c10::SymInt, std::int64_t,
+                                                  double, std::string_view, std::string_view,
+                                                  std::string_view);
+
+/// Of one tensor. With n = r x the norm before its factor w, r = 1 / sqrt(mean(x^2) + eps), and g
+/// the gradient of the norm's result: dx = r (g w - n mean(g w n)), dw = sum g n. For LayerNorm x
+/// is x - mean(x), and dx is less by r mean(g w); db = sum g.
+struct NormGradient {
+  at::Tensor input{};
+  at::Tensor weight{};
+  at::Tensor bias{};
+};
+
+NormGradient norm_gradient(const at::Tensor& x, const OptionalTensor& weight,
+                           const at::Tensor& grad, const HeadNorm& norm, std::int64_t token_dim) {
+  const at::ScalarType type = arithmetic_of(x);
+  at::Tensor wide = to_norm_rows(x, norm, token_dim).to(type);
+  const at::Tensor g = to_norm_rows(grad, norm, token_dim).to(type);
+  const bool has_mean = norm.kind == NormKind::kLayer;
+  if (has_mean) wide = wide - wide.mean(-1, /*keepdim=*/true);
+  const at::Tensor r = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + norm.eps);
+  const at::Tensor n = wide * r;
+  const OptionalTensor factor = factor_of(weight, norm, type);
+  const at::Tensor scaled = factor ? g * *factor : g;
+  at::Tensor rest = scaled - n * (scaled * n).mean(-1, /*keepdim=*/true);
+  if (has_mean) rest = rest - scaled.mean(-1, /*keepdim=*/true);
+  NormGradient all{.input = from_norm_rows(r * rest, x, norm, token_dim).to(x.scalar_type())};
+  if (!factor) return all;
+  all.weight = (g * n).flatten(0, -2).sum(0).to(at::kDouble);
+  if (has_mean) all.bias = g.flatten(0, -2).sum(0).to(at::kDouble);
+  return all;
+}
+
+/// Results of each tensor in the order of the operator's.
+std::vector<at::Tensor> in_order(std::vector<NormGradient>& all, bool has_weights, bool has_mean) {
+  std::vector<at::Tensor> results;
+  for (NormGradient& one : all) results.push_back(std::move(one.input));
+  if (!has_weights) return results;
+  for (NormGradient& one : all) results.push_back(std::move(one.weight));
+  if (!has_mean) return results;
+  for (NormGradient& one : all) results.push_back(std::move(one.bias));
+  return results;
+}
+
+std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList tensors,
+                                            at::TensorList weights, std::string_view text,
+                                            const TokenPositionsRef& token_positions,
+                                            HeadNorm norm) {
+  constexpr std::string_view kName = "norm_rotate_backward";
+  const auto rope = find_rope(text);
+  norm.sum_lanes = sum_lanes_of_pytorch();
+  const bool has_mean = norm.kind == NormKind::kLayer;
+  std::vector<NormGradient> all(tensors.size());
+  std::vector<at::Tensor> kept;
+  std::vector<NormGradientOperand> operands;
+  const auto sums_of = [](const at::Tensor& like, at::Tensor& to) {
+    to = at::empty(like.sizes(), like.options().dtype(at::kDouble));
+    return std::span<double>(to.mutable_data_ptr<double>(), static_cast<std::size_t>(to.numel()));
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    all[i].input = empty_result_like(tensors[i]);
+    NormGradientOperand x{
+        .in = heads_view(kName, tensors[i], token_positions.token_dim),
+        .grad_out = heads_view(kName, grads[i], token_positions.token_dim),
+        .grad_in = writable_heads_view(kName, all[i].input, token_positions.token_dim)};
+    if (!weights.empty()) {
+      kept.push_back(weights[i].contiguous());
+      x.weight = plain_view(kName, kept.back());
+      x.grad_weight = sums_of(weights[i], all[i].weight);
+      if (has_mean) x.grad_bias = sums_of(weights[i], all[i].bias);
+    }
+    operands.push_back(x);
+  }
+  translate_errors([&] {
+    rope->rope().norm_gradient(operands, norm,
+                               make_positions(kName, *rope, token_positions, operands.front().in));
+  });
+  return in_order(all, !weights.empty(), has_mean);
+}
+
+HeadNorm backward_norm_of(double eps, std::string_view norm, std::string_view rounding,
+                          std::string_view scope) {
+  const HeadNorm how = norm_of(eps, norm, rounding, scope, name_of(NormOrder::kBeforeRotation),
+                               /*inverse=*/false);
+  TORCH_CHECK_VALUE(how.kind != NormKind::kNone, "[norm_rotate_backward] norm must not be none");
+  return how;
+}
+
+void check_grads(at::TensorList grads, at::TensorList tensors) {
+  TORCH_CHECK_VALUE(grads.size() == tensors.size(),
+                    "[norm_rotate_backward] a gradient for each of ", tensors.size(),
+                    " tensors, got ", grads.size());
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    TORCH_CHECK_VALUE(grads[i].sym_sizes() == tensors[i].sym_sizes() &&
+                          grads[i].scalar_type() == tensors[i].scalar_type(),
+                      "[norm_rotate_backward] gradients must have the shapes and types of their "
+                      "tensors");
+  }
+}
+
+std::vector<at::Tensor> norm_rotate_backward(at::TensorList grads, at::TensorList tensors,
+                                             at::TensorList weights, std::string_view rope,
+                                             const OptionalTensor& positions,
+                                             const OptionalTensor& cu_seqlens, std::int64_t first,
+                                             std::int64_t token_dim, double eps,
+                                             std::string_view norm, std::string_view rounding,
+                                             std::string_view scope) {
+  const HeadNorm how = backward_norm_of(eps, norm, rounding, scope);
+  check_norm(tensors, {weights, {}}, rope, token_dim, how);
+  check_grads(grads, tensors);
+  if (tensors.empty()) return {};
+  const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
+  if (!has_norm_engine(tensors, {weights, {}})) {
+    return plain_norm_backward(grads, tensors, weights, rope, token_positions, how);
+  }
+  return run_engine_backward(grads, tensors, weights, rope, token_positions, how);
+}
+
+std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::TensorList tensors,
+                                                  at::TensorList weights, std::string_view rope,
+                                                  const OptionalTensor&, const OptionalTensor&,
+                                                  c10::SymInt, std::int64_t token_dim, double eps,
+                                                  std::string_view norm, std::string_view rounding,
+                                                  std::string_view scope) {
+  const HeadNorm how = backward_norm_of(eps, norm, rounding, scope);
+  check_norm(tensors, {weights, {}}, rope, token_dim, how);
+  check_grads(grads, tensors);
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& x : tensors) results.push_back(at::empty_like(x));
+  const int rows = how.kind == NormKind::kLayer ? 2 : 1;
+  for (int row = 0; row < rows; ++row) {
+    for (const at::Tensor& w : weights) {
+      results.push_back(at::empty_symint(w.sym_sizes(), w.options().dtype(at::kDouble)));
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> plain_norm_backward(at::TensorList grads, at::TensorList tensors,
+                                            at::TensorList weights, std::string_view rope,
+                                            const TokenPositionsRef& token_positions,
+                                            const HeadNorm& norm) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& g : grads) wide.push_back(g.to(arithmetic_of(g)));
+  const auto rotated = call(RotationOp::kAdjoint, wide, rope, token_positions);
+  std::vector<NormGradient> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const OptionalTensor w = weights.empty() ? std::nullopt : OptionalTensor(weights[i]);
+    all.push_back(norm_gradient(tensors[i], w, rotated[i], norm, token_positions.token_dim));
+  }
+  return in_order(all, !weights.empty(), norm.kind == NormKind::kLayer);
+}
+
+std::vector<at::Tensor> call_norm_rotate_backward(at::TensorList grads, at::TensorList tensors,
+                                                  at::TensorList weights, std::string_view rope,
+                                                  const TokenPositionsRef& token_positions,
+                                                  const HeadNorm& norm) {
+  static const auto handle = find_operator<BackwardSignature>("rotary::norm_rotate_backward");
+  return handle.call(grads, tensors, weights, rope, token_positions.positions,
+                     token_positions.cu_seqlens, token_positions.first, token_positions.token_dim,
+                     norm.eps, name_of(norm.kind), name_of(norm.rounding), name_of(norm.scope));
+}
+
+}  // namespace rotary::torch
+
+TORCH_LIBRARY_IMPL(rotary, CPU, m) {
+  m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward);
+}
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) {
+  m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward);
+}
+TORCH_LIBRARY_IMPL(rotary, Meta, m) {
+  m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward_meta);
+}

@@ -1,0 +1,318 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Per target: a norm and the rotation that follows, in registers, for heads with contiguous
+// elements and equal input and output pairing. Some heads of a token are summed; then their columns
+// (pair_policies-inl.h) are loaded again, from the first-level cache, scaled, rounded to the
+// tensor's type if asked, rotated and stored.
+
+#if defined(ROTARY_CPU_NORM_FUSED_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROTARY_CPU_NORM_FUSED_INL_H
+#undef ROTARY_CPU_NORM_FUSED_INL_H
+#else
+#define ROTARY_CPU_NORM_FUSED_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "cpu/elements-inl.h"
+#include "cpu/norm_block.h"
+#include "cpu/norm_heads-inl.h"
+#include "cpu/norm_sums-inl.h"
+#include "cpu/pair_policies-inl.h"
+#include "cpu/rotate_dense-inl.h"
+#include "cpu/token_heads.h"
+#include "cpu/vectors-inl.h"
+#include "cpu/writers-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary::internal::HWY_NAMESPACE {
+
+/// Rounds to the element type and converts back.
+template <class E, class D, class V = hn::Vec<D>>
+HWY_INLINE V rounded(D d, V v) {
+  if constexpr (std::is_same_v<E, BFloat16>) {
+    // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
+    const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+    return hn::BitCast(d, hn::And(sum, hn::Set(du, 0xffff0000u)));
+  } else if constexpr (std::is_same_v<E, Float16>) {
+    HWY_ALIGN std::uint16_t memory[kMaxLanes<D>];
+#if ROTARY_CPU_HAS_FMA
+    (void)memory;
+    const hn::Rebind<hwy::float16_t, D> d16;
+    return hn::PromoteTo(d, hn::DemoteTo(d16, v));
+#else
+    CachedWriter writer;
+    Float16::store(writer, d, v, memory);
+    return Float16::load(d, memory);
+#endif
+  } else {
+    (void)d;
+    return v;
+  }
+}
+
+/// The norm of one head. E: the type that it is rounded to; Float32 for none.
+template <class E, class D>
+struct RmsOfHead {
+  using V = hn::Vec<D>;
+  static constexpr bool kHasBias = false;
+  HWY_INLINE RmsOfHead(D tag, const HeadMoments& moments, std::int64_t h)
+      : d(tag), scale(hn::Set(tag, moments.scales[h])) {}
+  HWY_INLINE V operator()(V x, V factor, V /*bias*/) const {
+    return rounded<E>(d, hn::Mul(hn::Mul(x, scale), factor));
+  }
+  D d;
+  V scale;
+};
+
+template <class E, class D>
+struct LayerNormOfHead {
+  using V = hn::Vec<D>;
+  static constexpr bool kHasBias = true;
+  HWY_INLINE LayerNormOfHead(D tag, const HeadMoments& moments, std::int64_t h)
+      : d(tag), mean(hn::Set(tag, moments.means[h])), scale(hn::Set(tag, moments.scales[h])) {}
+  HWY_INLINE V operator()(V x, V factor, V bias) const {
+    const V scaled = hn::Mul(hn::Mul(hn::Sub(x, mean), scale), factor);
+    return rounded<E>(d, hn::Add(scaled, bias));
+  }
+  D d;
+  V mean, scale;
+};
+
+/// A norm of the Data of a column: a vector, a Vec2, or Pairs of either.
+template <class Norm, class V = typename Norm::V>
+HWY_INLINE V normalised(const Norm& norm, V x, V factor, V bias) {
+  return norm(x, factor, bias);
+}
+template <class Norm, class V>
+HWY_INLINE Vec2<V> normalised(const Norm& norm, const Vec2<V>& x, const Vec2<V>& factor,
+                              const Vec2<V>& bias) {
+  return {norm(x.v0, factor.v0, bias.v0), norm(x.v1, factor.v1, bias.v1)};
+}
+template <class Norm, class X>
+HWY_INLINE Pairs<X> normalised(const Norm& norm, const Pairs<X>& x, const Pairs<X>& factor,
+                               const Pairs<X>& bias) {
+  return {normalised(norm, x.x, factor.x, bias.x), normalised(norm, x.y, factor.y, bias.y)};
+}
+
+/// Factors or biases of the column whose first element in a run is i, as Policy::load has elements.
+template <class Policy>
+struct SliceLoader;
+template <class E>
+struct SliceLoader<HalfPairs<E>> {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
+    return Pairs<typename E::template Vectors<V>>{load_table<E>(d, t.x, i, t.odd_begin),
+                                                  load_table<E>(d, t.y, i, t.odd_begin)};
+  }
+};
+template <class E>
+struct SliceLoader<InterleavedPairs<E>> {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
+    return load_table<E>(d, t.all, i);
+  }
+};
+template <class E>
+struct SliceLoader<DeinterleavedPairs<E>> {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
+    return Pairs<V>{hn::LoadU(d, t.x + i / 2), hn::LoadU(d, t.y + i / 2)};
+  }
+};
+#if ROTARY_CPU_IS_NEON
+template <class E>
+struct SliceLoader<UnzippedPairs<E>> {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
+    return Pairs<Vec2<V>>{load_table<E>(d, t.x, i / 2), load_table<E>(d, t.y, i / 2)};
+  }
+};
+#endif
+
+/// Columns from element i on, of some heads. cos, sin and factors stay in registers.
+template <class Policy, template <class, class> class Norm, class Rounded, class D,
+          std::size_t... kColumns>
+HWY_INLINE void fused_columns(D d, const FusedHeads& a, const HeadMoments& moments,
+                              const typename Policy::Storage* in, typename Policy::Storage* out,
+                              std::int64_t heads, const RotationRow<float>& row, std::int64_t i,
+                              std::index_sequence<kColumns...> columns) {
+  using V = hn::Vec<D>;
+  using Data = typename Policy::template Data<V>;
+  const std::int64_t width = column_width<Policy>(d);
+  const auto at = [i, width](std::size_t column)
+                      HWY_ATTR { return i + static_cast<std::int64_t>(column) * width; };
+  const typename Policy::template Table<V> z[] = {Policy::table(d, row, at(kColumns))...};
+  const Data factors[] = {SliceLoader<Policy>::load(d, a.factors, at(kColumns))...};
+  in += i;
+  out += i;
+  CachedWriter writer;
+  // Not read again for each head: for the compiler, any store may change what `a` refers to.
+  const std::int64_t pairs = a.pairs;
+  const std::int64_t in_stride = a.in_stride;
+  const std::int64_t out_stride = a.out_stride;
+  for (std::int64_t h = 0; h < heads; ++h, in += in_stride, out += out_stride) {
+    const Norm<Rounded, D> norm(d, moments, h);
+    const Data data[] = {
+        Policy::load(d, in + static_cast<std::int64_t>(kColumns) * width, pairs)...};
+    if constexpr (Norm<Rounded, D>::kHasBias) {
+      const Data rotated[] = {
+          Policy::rotate(d, z[kColumns],
+                         normalised(norm, data[kColumns], factors[kColumns],
+                                    SliceLoader<Policy>::load(d, a.biases, at(kColumns))))...};
+      store_columns<Policy>(writer, d, rotated, out, pairs, columns);
+    } else {
+      const Data rotated[] = {Policy::rotate(
+          d, z[kColumns],
+          normalised(norm, data[kColumns], factors[kColumns], factors[kColumns]))...};
+      store_columns<Policy>(writer, d, rotated, out, pairs, columns);
+    }
+  }
+}
+
+/// The pairs from element i of a run on, one at a time.
+template <class E, template <class, class> class Norm, class Rounded, Pairing kPairing>
+HWY_NOINLINE void fused_tail(const FusedHeads& a, const HeadMoments& moments,
+                             const typename E::Storage* in, typename E::Storage* out,
+                             std::int64_t heads, const RotationRow<float>& row, std::int64_t i) {
+  using Policy = HalfPairs<E>;
+  constexpr bool kHalf = kPairing == Pairing::kHalf;
+  const OneTag<float> one;
+  CachedWriter writer;
+  const std::int64_t distance = kHalf ? a.pairs : 1;  // from x to y
+  const auto value = [one](const float* table, std::int64_t at)
+                         HWY_ATTR { return hn::LoadU(one, table + at); };
+  using Data = Pairs<hn::Vec<OneTag<float>>>;
+  for (std::int64_t pair = kHalf ? i : i / 2; pair < a.pairs; ++pair) {
+    const auto z = Policy::table(one, row, pair);
+    const std::int64_t at = kHalf ? pair : 2 * pair;
+    const Data factor{value(a.factors.all, at), value(a.factors.all, at + distance)};
+    const Data bias{value(a.biases.all, at), value(a.biases.all, at + distance)};
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const Norm<Rounded, OneTag<float>> norm(one, moments, h);
+      const auto v = Policy::load(one, in + h * a.in_stride + at, distance);
+      const auto rotated = Policy::rotate(one, z, normalised(norm, v, factor, bias));
+      auto* const to = out + h * a.out_stride + at;
+      Policy::template store<0>(writer, one, rotated, to, distance);
+      Policy::template store<1>(writer, one, rotated, to, distance);
+    }
+  }
+}
+
+/// Elements first .. last - 1 of the heads, which are not rotated.
+template <class E>
+HWY_NOINLINE void norm_unrotated(const FusedHeads& a, const HeadMoments& moments,
+                                 const typename E::Storage* in, typename E::Storage* out,
+                                 std::int64_t heads, std::int64_t first, std::int64_t last) {
+  constexpr std::int64_t kTogether = 64;
+  float memory[kTogether];
+  for (std::int64_t h = 0; h < heads; ++h, in += a.in_stride, out += a.out_stride) {
+    for (std::int64_t i = first; i < last; i += kTogether) {
+      const std::int64_t n = std::min(kTogether, last - i);
+      widen_head<E>(in + i, 1, n, memory);
+      const NormTable some{a.table.factors + i, a.norm.has_mean ? a.table.biases + i : nullptr};
+      scale_head<E>(memory, {a.norm.has_mean, moments.means[h], moments.scales[h], some}, n,
+                    out + i, 1);
+    }
+  }
+}
+
+/// So many columns at a time: a cache line of each run, where registers suffice.
+template <class Policy>
+inline constexpr std::size_t kFusedColumns = !kHasVectors                    ? 1
+                                             : Policy::kElementsPerLane == 1 ? 4
+                                                                             : 2;
+
+/// The heads of one token. E: of the tensor; Rounded: what the norm is rounded to.
+template <class E, class Policy, template <class, class> class Norm, class Rounded,
+          Pairing kPairing>
+void fused_token(const FusedHeads& a, const char* in_bytes, char* out_bytes,
+                 const RotationRow<float>& row) {
+  using Storage = typename E::Storage;
+  const auto* in = reinterpret_cast<const Storage*>(in_bytes);
+  auto* out = reinterpret_cast<Storage*>(out_bytes);
+  const std::int64_t end = Policy::end(a.pairs);
+  const std::int64_t rest = a.rotary_offset + 2 * a.pairs;
+  HeadMoments moments;
+  for (std::int64_t first = 0; first < a.heads; first += kHeadsTogether) {
+    const std::int64_t heads = std::min(kHeadsTogether, a.heads - first);
+    find_moments<E>(in, a.in_stride, heads, a.head_dim, a.norm, moments);
+    const auto* slice = in + a.rotary_offset;
+    auto* to = out + a.rotary_offset;
+    std::int64_t i = 0;
+    if constexpr (kHasBlocks) {
+      const FullTag<float> d;
+      const std::int64_t width = column_width<Policy>(d);
+      constexpr auto kStep = static_cast<std::int64_t>(kFusedColumns<Policy>);
+      for (; i + kStep * width <= end; i += kStep * width) {
+        fused_columns<Policy, Norm, Rounded>(d, a, moments, slice, to, heads, row, i,
+                                             std::make_index_sequence<kFusedColumns<Policy>>());
+      }
+      for (; i + width <= end; i += width) {
+        fused_columns<Policy, Norm, Rounded>(d, a, moments, slice, to, heads, row, i,
+                                             std::make_index_sequence<1>());
+      }
+    }
+    if (i < end) {
+      fused_tail<typename Policy::Tail, Norm, Rounded, kPairing>(a, moments, slice, to, heads, row,
+                                                                 i);
+    }
+    if (a.rotary_offset > 0) {
+      norm_unrotated<E>(a, moments, in, out, heads, 0, a.rotary_offset);
+    }
+    if (rest < a.head_dim) norm_unrotated<E>(a, moments, in, out, heads, rest, a.head_dim);
+    in += heads * a.in_stride;
+    out += heads * a.out_stride;
+  }
+}
+
+/// A kernel and the layout of cos and sin that it reads.
+struct FusedKernel {
+  void (*run)(const FusedHeads& a, const char* in, char* out, const RotationRow<float>& row);
+  RowLayout row_layout;
+};
+
+template <class E, class Policy, class Rounded, Pairing kPairing>
+FusedKernel choose_fused(bool has_mean) {
+  const RowLayout layout = kHasBlocks ? Policy::kRowLayout : RowLayout::kPerPair;
+  if (has_mean) return {fused_token<E, Policy, LayerNormOfHead, Rounded, kPairing>, layout};
+  return {fused_token<E, Policy, RmsOfHead, Rounded, kPairing>, layout};
+}
+
+template <class E>
+FusedKernel choose_fused(Pairing pairing, bool has_mean, NormRounding rounding) {
+  using Half = typename PoliciesOf<E>::Half;
+  using Interleaved = typename PoliciesOf<E>::Interleaved;
+  constexpr auto kHalf = Pairing::kHalf;
+  constexpr auto kInterleaved = Pairing::kInterleaved;
+  if constexpr (!std::is_same_v<E, Float32>) {
+    if (rounding == NormRounding::kTensor) {
+      return pairing == kHalf ? choose_fused<E, Half, E, kHalf>(has_mean)
+                              : choose_fused<E, Interleaved, E, kInterleaved>(has_mean);
+    }
+  }
+  return pairing == kHalf ? choose_fused<E, Half, Float32, kHalf>(has_mean)
+                          : choose_fused<E, Interleaved, Float32, kInterleaved>(has_mean);
+}
+
+inline FusedKernel choose_fused(DType dtype, Pairing pairing, bool has_mean,
+                                NormRounding rounding) {
+  if (dtype == DType::kBFloat16) return choose_fused<BFloat16>(pairing, has_mean, rounding);
+  if (dtype == DType::kFloat16) return choose_fused<Float16>(pairing, has_mean, rounding);
+  return choose_fused<Float32>(pairing, has_mean, rounding);
+}
+
+}  // namespace rotary::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROTARY_CPU_NORM_FUSED_INL_H

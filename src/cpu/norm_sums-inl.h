@@ -1,0 +1,226 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Per target: sums over a head in the order of PyTorch's reductions on the CPU, and the mean and
+// reciprocal standard deviation of several heads.
+
+#if defined(ROTARY_CPU_NORM_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROTARY_CPU_NORM_SUMS_INL_H
+#undef ROTARY_CPU_NORM_SUMS_INL_H
+#else
+#define ROTARY_CPU_NORM_SUMS_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cpu/elements-inl.h"
+#include "cpu/norm_block.h"
+#include "cpu/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary::internal::HWY_NAMESPACE {
+
+/// The element type that fills a whole register with 16-bit elements, where there is one.
+template <class E>
+struct WholeRegister {
+  using Type = E;
+};
+#if ROTARY_CPU_IS_NEON
+template <>
+struct WholeRegister<BFloat16> {
+  using Type = BFloat16LowerUpper;
+};
+template <>
+struct WholeRegister<Float16> {
+  using Type = Float16LowerUpper;
+};
+#endif
+
+// What an element adds to a sum.
+
+struct AddValue {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V operator()(D /*d*/, V sum, V x) const {
+    return hn::Add(sum, x);
+  }
+};
+
+/// The square, rounded. With kIsExact it needs no rounding, and one multiply-add has the same bits.
+template <bool kIsExact>
+struct AddSquare {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V operator()(D /*d*/, V sum, V x) const {
+#if ROTARY_CPU_HAS_FMA
+    if constexpr (kIsExact) return hn::MulAdd(x, x, sum);
+#endif
+    return hn::Add(sum, hn::Mul(x, x));
+  }
+};
+
+/// The square of the distance from the mean.
+struct AddDeviation {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V operator()(D d, V sum, V x) const {
+    const V deviation = hn::Sub(x, hn::Set(d, mean));
+    return hn::Add(sum, hn::Mul(deviation, deviation));
+  }
+  float mean;
+};
+
+/// Four accumulators of one part of the lanes. Members, not arrays: GCC keeps these in registers.
+template <class V>
+struct FourSums {
+  V s0, s1, s2, s3;
+
+  HWY_INLINE void add(const FourSums& other) {
+    s0 = hn::Add(s0, other.s0);
+    s1 = hn::Add(s1, other.s1);
+    s2 = hn::Add(s2, other.s2);
+    s3 = hn::Add(s3, other.s3);
+  }
+};
+
+/// Four vectors of elements, kDistance apart.
+template <class E, std::size_t kDistance, class D, class V = hn::Vec<D>>
+HWY_INLINE FourSums<V> load_four(D d, const typename E::Storage* x) {
+  using W = typename WholeRegister<E>::Type;
+  constexpr bool kIsFull = kMaxLanes<D> == kMaxLanes<FullTag<float>>;
+  if constexpr (W::kVectors == 2 && kIsFull && kDistance == kMaxLanes<D>) {
+    const auto a = W::load(d, x);
+    const auto b = W::load(d, x + 2 * kDistance);
+    return {a.v0, a.v1, b.v0, b.v1};
+  } else {
+    return {E::load(d, x), E::load(d, x + kDistance), E::load(d, x + 2 * kDistance),
+            E::load(d, x + 3 * kDistance)};
+  }
+}
+
+/// `rows` times four vectors.
+template <class E, std::size_t kDistance, class D, class Add, class V = hn::Vec<D>>
+HWY_INLINE void add_rows(D d, const typename E::Storage* x, std::int64_t rows, const Add& add,
+                         FourSums<V>& sums) {
+  for (; rows > 0; --rows, x += 4 * kDistance) {
+    const FourSums<V> v = load_four<E, kDistance>(d, x);
+    sums.s0 = add(d, sums.s0, v.s0);
+    sums.s1 = add(d, sums.s1, v.s1);
+    sums.s2 = add(d, sums.s2, v.s2);
+    sums.s3 = add(d, sums.s3, v.s3);
+  }
+}
+
+/// The accumulators after `rows` rows, at least 16: they are put aside after every 16 rows, those
+/// put aside again after every 256, and again after every 4096.
+template <class E, std::size_t kDistance, class D, class Add, class V = hn::Vec<D>>
+HWY_INLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int64_t rows,
+                                    const Add& add) {
+  constexpr std::int64_t kRowsTogether = 16;
+  constexpr auto kRow = static_cast<std::int64_t>(4 * kDistance);
+  const V zero = hn::Zero(d);
+  const FourSums<V> none{zero, zero, zero, zero};
+  FourSums<V> levels[3] = {none, none, none};
+  std::int64_t row = 0;
+  while (row + kRowsTogether <= rows) {
+    FourSums<V> some = none;
+    add_rows<E, kDistance>(d, x + row * kRow, kRowsTogether, add, some);
+    row += kRowsTogether;
+    levels[0].add(some);
+    if (row % (kRowsTogether * kRowsTogether) != 0) continue;
+    levels[1].add(levels[0]);
+    levels[0] = none;
+    if (row % (kRowsTogether * kRowsTogether * kRowsTogether) != 0) continue;
+    levels[2].add(levels[1]);
+    levels[1] = none;
+  }
+  FourSums<V> sums = none;
+  add_rows<E, kDistance>(d, x + row * kRow, rows - row, add, sums);
+  for (const FourSums<V>& level : levels) sums.add(level);
+  return sums;
+}
+
+/// Sum over x, [n], in the order of PyTorch's sum over vectors of kLanes floats
+/// (ATen/native/cpu/SumKernel.cpp, vectorized_inner_sum): four accumulators in turn, in a cascade;
+/// then those four, the elements that fill no vector, and the lanes. `n` is less than 2^20 *
+/// kLanes, where PyTorch's cascade has longer steps.
+template <class E, std::size_t kLanes, class Add>
+HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, const Add& add) {
+  const hn::CappedTag<float, kLanes> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::size_t kVector = kMaxLanes<decltype(d)>;
+  constexpr auto kDistance = static_cast<std::int64_t>(kLanes);
+  const std::int64_t rows = n / (4 * kDistance);
+  const std::int64_t whole = n / kDistance * kDistance;
+  const V zero = hn::Zero(d);
+  alignas(64) float lanes[kLanes];
+  for (std::size_t part = 0; part < kLanes; part += kVector) {
+    const auto* const from = x + part;
+    FourSums<V> sums{zero, zero, zero, zero};
+    if (rows >= 16) {
+      sums = cascade_rows<E, kLanes>(d, from, rows, add);
+    } else {
+      add_rows<E, kLanes>(d, from, rows, add, sums);
+    }
+    for (std::int64_t i = rows * 4 * kDistance; i < whole; i += kDistance) {
+      sums.s0 = add(d, sums.s0, E::load(d, from + i));
+    }
+    hn::StoreU(hn::Add(hn::Add(hn::Add(sums.s0, sums.s1), sums.s2), sums.s3), d, lanes + part);
+  }
+  const OneTag<float> one;
+  auto rest = hn::Zero(one);
+  for (std::int64_t i = whole; i < n; ++i) rest = add(one, rest, E::load(one, x + i));
+  float sum = hn::GetLane(rest);
+  for (std::size_t k = 0; k < kLanes; ++k) sum += lanes[k];
+  return sum;
+}
+
+template <class E, class Add>
+HWY_INLINE float sum_of(const typename E::Storage* x, std::int64_t n, int lanes, const Add& add) {
+  if (n < lanes) return sum_in_lanes<E, 1>(x, n, add);
+  return lanes == 4   ? sum_in_lanes<E, 4>(x, n, add)
+         : lanes == 8 ? sum_in_lanes<E, 8>(x, n, add)
+                      : sum_in_lanes<E, 16>(x, n, add);
+}
+
+/// Heads whose sums are formed before the first is scaled: division and square root take longer
+/// than the sum of a head, and overlap with the next.
+inline constexpr std::int64_t kHeadsTogether = 16;
+
+/// Of some heads: the mean, 0 without has_mean, and the reciprocal of the root of the variance or
+/// of the mean square.
+struct HeadMoments {
+  alignas(64) float means[kHeadsTogether];
+  alignas(64) float scales[kHeadsTogether];
+};
+
+/// Of `heads` heads, at most kHeadsTogether, of n elements each.
+template <class E>
+HWY_NOINLINE void find_moments(const typename E::Storage* x, std::int64_t stride,
+                               std::int64_t heads, std::int64_t n, const NormScalars& norm,
+                               HeadMoments& moments) {
+  constexpr bool kIsExact = std::is_same_v<E, Float16>;  // 22 bits, and no underflow
+  const auto size = static_cast<float>(n);
+  for (std::int64_t h = 0; h < heads; ++h, x += stride) {
+    moments.means[h] = 0.0f;
+    if (norm.has_mean) {
+      moments.means[h] = sum_of<E>(x, n, norm.sum_lanes, AddValue()) / size;
+      moments.scales[h] = sum_of<E>(x, n, norm.sum_lanes, AddDeviation{moments.means[h]});
+    } else {
+      moments.scales[h] = sum_of<E>(x, n, norm.sum_lanes, AddSquare<kIsExact>());
+    }
+  }
+  for (std::int64_t h = heads; h % 16 != 0; ++h) moments.scales[h] = size;  // whole vectors
+  const FullTag<float> d;
+  for (std::int64_t h = 0; h < heads; h += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto mean = hn::Div(hn::Load(d, moments.scales + h), hn::Set(d, size));
+    const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, norm.eps)));
+    hn::Store(hn::Div(hn::Set(d, 1.0f), root), d, moments.scales + h);
+  }
+}
+
+}  // namespace rotary::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROTARY_CPU_NORM_SUMS_INL_H
