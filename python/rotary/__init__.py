@@ -68,12 +68,12 @@ __all__ = [
     "Inspection", "IoError", "Learnable", "Linear", "Llama3", "LongRope", "Mixed", "Model",
     "ModelRope", "Mrope", "Norm", "Ntk", "NtkAlpha", "OneAxis", "Pairing", "Plain", "Plan",
     "Positions", "Precision", "Proportional", "ReceptiveField", "Recipe", "Rope", "Scaling", "Xpos",
-    "Yarn", "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "append_kv", "at", "cpu_target",
-    "cpu_targets", "critical_dim", "cuda_device_count", "decay", "depends_on_context", "diff",
-    "explore", "has_cuda", "inspect", "known_dialects", "known_model_types", "make_frequencies",
-    "negative_distance", "packed", "packed_at", "plan", "plot", "position_plane", "positions",
-    "ranges", "relative_scores", "rerotate_cached_", "shift_cached_", "smallest_base", "turns",
-    "wavelengths",
+    "Yarn", "YarnPaper", "YarnWalkthrough", "__version__", "angle_errors", "append_kv", "at",
+    "cpu_target", "cpu_targets", "critical_dim", "cuda_device_count", "decay", "depends_on_context",
+    "diff", "explore", "has_cuda", "inspect", "known_dialects", "known_model_types",
+    "make_frequencies", "negative_distance", "packed", "packed_at", "plan", "plot",
+    "position_plane", "positions", "ranges", "relative_scores", "rerotate_cached_", "shift_cached_",
+    "smallest_base", "turns", "wavelengths",
 ]  # fmt: skip
 
 
