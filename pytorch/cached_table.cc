@@ -98,7 +98,7 @@ void define_cached(::torch::Library& m) {
   m.def(schema.c_str(), {at::Tag::pt2_compliant_tag});
 }
 
-void implement_cached(::torch::Library& m) {
+void implement_by_table(::torch::Library& m) {
   m.impl("rotate_table_", apply_cached<TableOp::kRotate>);
   m.impl("adjoint_table_", apply_cached<TableOp::kAdjoint>);
 }
@@ -110,8 +110,8 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
   rotary::torch::define_cached<rotary::torch::TableOp::kRotate>(m);
   rotary::torch::define_cached<rotary::torch::TableOp::kAdjoint>(m);
 }
-TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_cached(m); }
-TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_cached(m); }
+TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_by_table(m); }
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_by_table(m); }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
   m.impl("rotate_table_", rotary::torch::apply_cached_meta<rotary::torch::TableOp::kRotate>);
   m.impl("adjoint_table_", rotary::torch::apply_cached_meta<rotary::torch::TableOp::kAdjoint>);

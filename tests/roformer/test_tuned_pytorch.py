@@ -10,7 +10,7 @@ import transformers
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "roformer"))
 
-from tuned_pytorch import TunedRoFormer, labelled_tokens, rotation_table  # noqa: E402
+from tuned_pytorch import TunedRoFormer, labelled_tokens, rotation_table
 
 
 def test_losses_and_gradients_are_those_of_transformers():
