@@ -26,10 +26,11 @@
 namespace rotary::torch {
 namespace {
 
-using NormSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, std::string_view,
-                                              const OptionalTensor&, const OptionalTensor&,
-                                              c10::SymInt, std::int64_t, double, std::string_view,
-                                              std::string_view);
+using NormSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
+                                              std::string_view, const OptionalTensor&,
+                                              const OptionalTensor&, c10::SymInt, std::int64_t,
+                                              double, std::string_view, std::string_view,
+                                              std::string_view, std::string_view, bool);
 
 struct NormOptions {
   const OptionalTensor& q_weight;
@@ -106,8 +107,9 @@ std::vector<at::Tensor> rotated(const AppendArguments& a, const NormOptions& nor
   }
   static const auto handle = find_operator<NormSignature>("rotary::norm_rotate");
   const TokenPositionsRef& at = a.token_positions;
-  return handle.call(at::TensorList{a.q, a.k}, weights_of(a, norm), a.rope, at.positions,
-                     at.cu_seqlens, at.first, at.token_dim, norm.eps, norm.norm, norm.rounding);
+  return handle.call(at::TensorList{a.q, a.k}, weights_of(a, norm), /*biases=*/{}, a.rope,
+                     at.positions, at.cu_seqlens, at.first, at.token_dim, norm.eps, norm.norm,
+                     norm.rounding, /*scope=*/"head", /*order=*/"before", /*inverse=*/false);
 }
 
 void run_engine(const AppendArguments& a, const at::Tensor& q_out) {

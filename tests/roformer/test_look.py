@@ -68,7 +68,7 @@ def test_first_layer_without_rotation(text_model, tmp_path):
 
 def test_misuse_is_one_line(text_model, tmp_path):
     assert "--out is required" in run("look", text_model, TEXT, code=2)
-    long = "今天" * 200
+    long = "今，" * 200  # noqa: RUF001
     message = run("look", text_model, long, "-o", tmp_path / "page.html", code=2)
     assert "at most 256 are shown" in message
     assert not (tmp_path / "page.html").exists()

@@ -380,7 +380,7 @@ def test_gradients_are_refused(device: str) -> None:
         ({"cache_type": "fp8"}, "cache_type must be auto, e4m3, e5m2 or int8, got fp8"),
         ({"cache_type": "e4m3"}, "does not fit a cache of"),
         ({"scale_use": "add"}, "scale_use must be divide or multiply, got add"),
-        ({"norm": "layer"}, "norm must be none"),
+        ({"norm": "batch"}, "norm must be one of none, rms, rms_one_plus, layer"),
         ({"first": 3, "positions": torch.arange(5)}, "first is for calls without positions"),
     ],
 )
