@@ -75,7 +75,7 @@ HWY_INLINE void for_elements(std::int64_t n, const Work& work) {
 /// the sums, which have `period` entries: a head, or all.
 HWY_INLINE void norm_gradient_group(const NormGradientToken& a, float* x, const float* g,
                                     std::int64_t size, float* to) {
-  HeadMoments moments;
+  HeadMoments moments{};
   find_moments<Float32>(x, 0, 1, size, a.norm, moments);
   const float mean = moments.means[0];
   const float scale = moments.scales[0];

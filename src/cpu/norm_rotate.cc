@@ -105,7 +105,7 @@ class FusedOperands {
   }
 
   const NormParams& params_;
-  std::array<FusedKernel, kMaxOperands> kernels_;
+  std::array<FusedKernel, kMaxOperands> kernels_ = {};
   std::array<FusedHeads, kMaxOperands> heads_;
   std::size_t stride_;
   std::vector<float> arranged_;  // of each operand: x and y of factors, x and y of biases
