@@ -329,7 +329,7 @@ bool run_lab(std::string_view name, Lab& lab, const LabOptions& options, const L
         std::ranges::any_of(results.rows, [&](const Row& row) { return is_row_of(row, all[i]); });
     if (is_wanted(all[i], options) && !done) todo.push_back(i);
   }
-  std::ranges::stable_partition(todo, [&all](std::size_t i) { return all[i].alone; });
+  std::stable_partition(todo.begin(), todo.end(), [&all](std::size_t i) { return all[i].alone; });
   const bool cuda = options.device.is_cuda();
   const std::int64_t jobs = cuda ? (options.jobs > 0 ? options.jobs : lab.jobs()) : 1;
   const auto threads =
