@@ -89,6 +89,9 @@ function(rotary_torch_compile_options target)
   # -fpch-preprocess: ccache sees the precompiled header (with CCACHE_SLOPPINESS=pch_defines,time_macros).
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  if(ROTARY_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
   if(ROTARY_HAS_OPENMP)  # without its flag at::parallel_for, a template, runs on one thread
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
   endif()
