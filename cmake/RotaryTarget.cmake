@@ -75,8 +75,9 @@ function(rotary_torch_defaults target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
-  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-    rotary_torch_compile_options(${target})
+  rotary_torch_compile_options(${target})
+  # Not with sanitizers, whose flags differ between targets.
+  if(NOT ROTARY_SANITIZE)
     if(NOT TARGET rotary_torch_precompiled)
       rotary_precompile_torch()
     endif()
@@ -89,9 +90,6 @@ function(rotary_torch_compile_options target)
   # -fpch-preprocess: ccache sees the precompiled header (with CCACHE_SLOPPINESS=pch_defines,time_macros).
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
-  if(ROTARY_SANITIZE)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
-  endif()
   if(ROTARY_HAS_OPENMP)  # without its flag at::parallel_for, a template, runs on one thread
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
   endif()

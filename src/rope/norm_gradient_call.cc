@@ -112,8 +112,8 @@ void NormGradientCall::check_apart(const Positions& positions) const {
 
 void NormGradientCall::clear() const noexcept {
   for (const NormGradientTensors& x : tensors_) {
-    std::ranges::fill(x.grad_factors, 0.0);
-    std::ranges::fill(x.grad_biases, 0.0);
+    std::fill(x.grad_factors.begin(), x.grad_factors.end(), 0.0);
+    std::fill(x.grad_biases.begin(), x.grad_biases.end(), 0.0);
   }
 }
 
