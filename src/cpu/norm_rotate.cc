@@ -147,7 +147,8 @@ bool is_fused(const NormParams& params) {
       params.rotation.read != params.rotation.write) {
     return false;
   }
-  return std::ranges::all_of(params.rotation.operands, [](const Operand& x) {
+  const std::span<const Operand> operands = params.rotation.operands;
+  return std::all_of(operands.begin(), operands.end(), [](const Operand& x) {
     return x.in.strides[3] == 1 && x.out.strides[3] == 1;
   });
 }

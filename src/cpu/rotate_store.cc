@@ -84,7 +84,7 @@ class ScratchOperands {
       const auto bytes = static_cast<std::size_t>(max_tokens * bytes_of_token(x));
       size += (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
     }
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(size + kLineBytes);
+    memory_.reset(new std::byte[size + kLineBytes]);  // not cleared
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
     scratch_ = memory_.get() + (kLineBytes - address % kLineBytes) % kLineBytes;
   }

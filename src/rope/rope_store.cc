@@ -138,7 +138,7 @@ void store_all(const AppendCall& call, const ConstTensorView& k, const Threads& 
 void append_with_norm(const Rope& rope, const KvAppend& given, const AppendCall& call,
                       const Positions& positions) {
   const auto size = static_cast<std::size_t>(call.k.num_elements()) * size_of(call.k.dtype);
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
+  const auto memory = std::unique_ptr<std::byte[]>(new std::byte[size]);  // not cleared
   const Dims& shape = call.k.shape;
   const auto rotated =
       TensorView::contiguous(memory.get(), call.k.dtype, {shape[0], shape[1], shape[2], shape[3]});
