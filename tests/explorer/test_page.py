@@ -142,7 +142,7 @@ def test_plan_is_that_of_the_command(show) -> None:
     del shown["sentence"]
     assert shown == command_json("plan", LLAMA, "--context", 1048576)
     lines = tab.locator("code").all_text_contents()
-    assert any("--rope-scaling yarn --rope-scale 128" in line for line in lines)
+    assert any('"rope_type":"yarn"' in line for line in lines)
 
 
 def test_compares_recipes_and_dialects(show) -> None:
