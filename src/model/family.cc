@@ -3,6 +3,9 @@
 
 #include "model/family.h"
 
+#include <algorithm>
+#include <mutex>
+
 #include "support/message.h"
 
 namespace rotary::internal {
@@ -130,36 +133,72 @@ Family parse_row(const Json& row) {
   return family;
 }
 
-std::map<std::string, Family, std::less<>> parse_rows() {
-  std::map<std::string, Family, std::less<>> families;
-  for (const std::string_view line : kRows) {
-    const Json parsed = parse_json(line, "families.inc");
-    Family family = parse_row(parsed);
-    std::string name = family.model_type;
-    if (const std::string version = text(parsed, "transformers"); !version.empty()) {
-      name += "@" + version;
-    }
-    if (!families.emplace(name, std::move(family)).second) {
-      reject("[families] two rows for ", name);
-    }
+/// How each row starts, so that it is found without being parsed.
+constexpr std::string_view kRowStart = R"({"model_type": ")";
+
+constexpr bool every_row_starts_with_its_model_type() {
+  for (const std::string_view row : kRows) {
+    if (!row.starts_with(kRowStart)) return false;
   }
-  return families;
+  return true;
+}
+static_assert(every_row_starts_with_its_model_type());
+
+std::string_view model_type_of_row(std::string_view row) {
+  row.remove_prefix(kRowStart.size());
+  return row.substr(0, row.find('"'));
+}
+
+/// A family, and the version of transformers before the newest that computes it; empty: the newest.
+struct Row {
+  Family family;
+  std::string version;
+};
+
+/// The rows of one model type, parsed when they are first asked for: to parse all of them takes ten times
+/// as long as to resolve a config.
+const std::vector<Row>& rows_of(std::string_view model_type) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<Row>, std::less<>> parsed;
+  const std::scoped_lock lock(mutex);
+  if (const auto found = parsed.find(model_type); found != parsed.end()) return found->second;
+  std::vector<Row> rows;
+  for (const std::string_view line : kRows) {
+    if (model_type_of_row(line) != model_type) continue;
+    const Json json = parse_json(line, "families.inc");
+    Row row{.family = parse_row(json), .version = text(json, "transformers")};
+    for (const Row& other : rows) {
+      if (other.version == row.version) reject("[families] two rows for ", model_type);
+    }
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) {  // not kept: model types of configs are not ours to count
+    static const std::vector<Row> kNone;
+    return kNone;
+  }
+  return parsed.emplace(model_type, std::move(rows)).first->second;
 }
 
 }  // namespace
 
-const std::map<std::string, Family, std::less<>>& all_families() {
-  static const std::map<std::string, Family, std::less<>> kFamilies = parse_rows();
-  return kFamilies;
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const std::string_view row : kRows) names.emplace_back(model_type_of_row(row));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 const Family* find_family(std::string_view model_type, std::string_view version) {
-  if (!version.empty()) {
-    const auto older = all_families().find(concat(model_type, "@", version));
-    if (older != all_families().end()) return &older->second;
+  const Family* newest = nullptr;
+  for (const Row& row : rows_of(model_type)) {
+    if (row.version.empty()) {
+      newest = &row.family;
+    } else if (row.version == version) {
+      return &row.family;
+    }
   }
-  const auto found = all_families().find(model_type);
-  return found == all_families().end() ? nullptr : &found->second;
+  return newest;
 }
 
 const Family& unknown_family() {

@@ -91,7 +91,7 @@ const Family& unknown_family();
 /// For unknown model types with multi-head latent attention (qk_rope_head_dim): like DeepSeek-V3.
 const Family& unknown_mla_family();
 
-/// By model type; rows of an older transformers by "model_type@version".
-const std::map<std::string, Family, std::less<>>& all_families();
+/// The model types that have a row, sorted.
+std::vector<std::string> family_names();
 
 }  // namespace rotary::internal

@@ -99,12 +99,6 @@ const ModelRope& Model::rope(std::string_view name) const {
   internal::reject("[Model::rope] no rope named ", internal::quote(name), "; there are: ", names);
 }
 
-std::vector<std::string> known_model_types() {
-  std::vector<std::string> types;
-  for (const auto& [name, family] : internal::all_families()) {
-    if (name == family.model_type) types.push_back(name);  // not a row of an older version
-  }
-  return types;
-}
+std::vector<std::string> known_model_types() { return internal::family_names(); }
 
 }  // namespace rotary

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/family.h"
 #include "rotary/model.h"
 
 namespace rotary {
@@ -449,6 +450,14 @@ TEST(Families, EveryRowIsReadable) {
   EXPECT_GT(types.size(), 300u);
   EXPECT_THAT(types, Contains("llama"));
   EXPECT_TRUE(std::is_sorted(types.begin(), types.end()));
+  for (const std::string& type : types) {  // throws for a row that is not
+    EXPECT_NE(internal::find_family(type), nullptr) << type;
+    EXPECT_NE(internal::find_family(type, "5.17"), nullptr) << type;
+  }
+  EXPECT_NE(internal::find_family("step3p5_vision"),
+            internal::find_family("step3p5_vision", "5.17"));
+  EXPECT_EQ(internal::find_family("llama"), internal::find_family("llama", "5.17"));
+  EXPECT_EQ(internal::find_family("lla"), nullptr);
 }
 
 }  // namespace
