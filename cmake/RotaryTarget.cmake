@@ -87,7 +87,7 @@ endfunction()
 
 # What a precompiled header and the sources that use it must agree on.
 function(rotary_torch_compile_options target)
-  # -fpch-preprocess: ccache sees the precompiled header (with CCACHE_SLOPPINESS=pch_defines,time_macros).
+  # -fpch-preprocess: ccache sees the precompiled header.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
   if(ROTARY_HAS_OPENMP)  # without its flag at::parallel_for, a template, runs on one thread
