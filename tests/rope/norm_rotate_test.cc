@@ -66,6 +66,40 @@ TEST(NormRotate, HasTheBitsOfNormThenRotate) {
   });
 }
 
+/// Numbers of heads that kernels take four at a time, all of which rotate, and others.
+TEST(NormRotate, HasTheBitsOfNormThenRotateForGroupsOfHeads) {
+  on_every_target([](std::string_view) {
+    for (const DType type : kTypes) {
+      for (const std::int64_t head_dim : {64, 96, 128, 256}) {
+        for (const std::int64_t heads : {4, 6, 8}) {
+          for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+            const Rope rope(make_frequencies({.rotary_dim = head_dim, .theta = 1e4}),
+                            {.head_dim = head_dim, .pairing = pairing});
+            const HeadNorm norm{.eps = 1e-6, .sum_lanes = 4};
+            const std::int64_t size = kTokens * heads * head_dim;
+            Memory x = random(type, size, 11);
+            x.set(1, 0.0f);
+            x.set(2, -0.0f);
+            x.set(head_dim + 5, 1e-30f);
+            Memory weight = random(DType::kFloat32, head_dim, 12);
+            Memory expected(type, size);
+            norm_to(x, &weight, nullptr, norm, head_dim, expected);
+            rope.rotate(expected.heads(kTokens, heads, head_dim), Positions::range(7));
+            Memory out(type, size);
+            const Operand apart(x.heads(kTokens, heads, head_dim),
+                                out.heads(kTokens, heads, head_dim));
+            rope.norm_rotate({{apart, weight.row()}}, norm, Positions::range(7));
+            EXPECT_EQ(out.bytes(), expected.bytes()) << head_dim << " " << heads;
+            rope.norm_rotate({{x.heads(kTokens, heads, head_dim), weight.row()}}, norm,
+                             Positions::range(7));
+            EXPECT_EQ(x.bytes(), expected.bytes()) << head_dim << " " << heads << " in place";
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(NormRotate, RoundsOnceInFloat32) {
   constexpr std::int64_t kHeadDim = 72;
   constexpr std::int64_t kSize = kTokens * kHeads * kHeadDim;
@@ -81,6 +115,27 @@ TEST(NormRotate, RoundsOnceInFloat32) {
     for (std::int64_t i = 0; i < kSize; ++i) expected.set(i, wide.get(i));
     rope.norm_rotate({{heads_of(x, kHeadDim), weight.row()}}, norm, Positions::range());
     EXPECT_EQ(x.bytes(), expected.bytes());
+  }
+}
+
+TEST(NormRotate, RoundsOnceInFloat32ForGroupsOfHeads) {
+  constexpr std::int64_t kHeadDim = 128;
+  constexpr std::int64_t kSize = kTokens * 8 * kHeadDim;
+  const HeadNorm norm{.rounding = NormRounding::kFloat32};
+  for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+    const Rope rope(make_frequencies({.rotary_dim = kHeadDim, .theta = 1e4}),
+                    {.head_dim = kHeadDim, .pairing = pairing});
+    for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
+      Memory x = random(type, kSize, 13);
+      Memory weight = random(type, kHeadDim, 14);
+      Memory wide(DType::kFloat32, kSize);
+      norm_to(x, &weight, nullptr, norm, kHeadDim, wide);
+      rope.rotate(wide.heads(kTokens, 8, kHeadDim), Positions::range());
+      Memory expected(type, kSize);
+      for (std::int64_t i = 0; i < kSize; ++i) expected.set(i, wide.get(i));
+      rope.norm_rotate({{x.heads(kTokens, 8, kHeadDim), weight.row()}}, norm, Positions::range());
+      EXPECT_EQ(x.bytes(), expected.bytes());
+    }
   }
 }
 
