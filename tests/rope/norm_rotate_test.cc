@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "rope/rejects.h"
 #include "rotary/norm.h"
 #include "rotary/rope.h"
+#include "rotary/table.h"
 
 namespace rotary {
 namespace {
@@ -147,6 +149,57 @@ TEST(NormRotate, WithoutNormItRotates) {
   rope.rotate(heads_of(expected, kHeadDim), Positions::range());
   rope.norm_rotate({Operand(heads_of(x, kHeadDim))}, {.kind = NormKind::kNone}, Positions::range());
   EXPECT_EQ(x.bytes(), expected.bytes());
+}
+
+TEST(NormRotate, GradientsByATableHaveTheBitsOfTheRope) {
+  constexpr std::int64_t kHeadDim = 24;
+  const Rope rope(make_frequencies({.rotary_dim = 16, .theta = 1e4}),
+                  {.head_dim = kHeadDim, .rotary_offset = 4, .pairing = Pairing::kInterleaved});
+  std::vector<float> cos(kTokens * 8);
+  std::vector<float> sin(cos.size());
+  const auto table_of = [](std::vector<float>& x) {
+    return TensorView::contiguous(x.data(), DType::kFloat32, {kTokens, 8});
+  };
+  rope.cos_sin(table_of(cos), table_of(sin), Positions::range(70'000));
+  const TableRope table({table_of(cos), table_of(sin)}, rope.layout(), TableWidth::kPairs);
+  const HeadNorm norm{.kind = NormKind::kRmsOnePlus};
+  Memory x = Memory::random(DType::kBFloat16, kTokens * kHeads * kHeadDim, 30);
+  Memory g = Memory::random(DType::kBFloat16, x.size(), 31);
+  Memory weight = Memory::random(DType::kFloat32, kHeadDim, 32);
+  std::vector<Memory> grads;
+  std::vector<std::vector<double>> sums;
+  const auto find = [&](const auto& gradient) {
+    Memory to(DType::kBFloat16, x.size());
+    std::vector<double> sum(kHeadDim);
+    const NormGradientOperand operand{.in = x.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_out = g.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_in = to.heads(kTokens, kHeads, kHeadDim),
+                                      .weight = weight.row(),
+                                      .grad_weight = sum};
+    gradient(std::span<const NormGradientOperand>(&operand, 1));
+    grads.push_back(to);
+    sums.push_back(sum);
+  };
+  find([&](auto operands) { rope.norm_gradient(operands, norm, Positions::range(70'000)); });
+  find([&](auto operands) { table.norm_gradient(operands, norm); });
+  find([&](auto operands) { table.norm_gradient(operands, norm, Positions::range(0)); });
+  for (const std::size_t i : {1, 2}) {
+    EXPECT_EQ(grads[i].bytes(), grads[0].bytes());
+    EXPECT_EQ(sums[i], sums[0]);
+  }
+  const auto rejected = [&](TensorView grad_in, const Positions& positions, const char* why) {
+    const NormGradientOperand operand{.in = x.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_out = g.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_in = grad_in};
+    expect_rejected([&] { table.norm_gradient({&operand, 1}, norm, positions); }, "norm_gradient",
+                    why);
+  };
+  Memory to(DType::kBFloat16, x.size());
+  rejected(to.heads(kTokens, kHeads, kHeadDim), Positions::range(1),
+           "positions must be rows of the table");
+  TensorView onto_table = to.heads(kTokens, kHeads, kHeadDim);
+  onto_table.data = cos.data();
+  rejected(onto_table, Positions::range(0), "must not share memory with the table");
 }
 
 TEST(NormRotate, RejectsBadArguments) {
