@@ -71,6 +71,12 @@ class TableRope {
   /// With row t for token t.
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm) const;
 
+  /// Rope::norm_gradient with row positions[t] for token t. The table has no gradient.
+  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                     const Positions& positions) const;
+  /// With row t for token t.
+  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm) const;
+
   const HeadLayout& layout() const noexcept { return layout_; }
   std::int64_t pairs() const noexcept { return pairs_; }
 

@@ -35,6 +35,7 @@ struct NormSlice {
 
 /// The heads of a token for a fused kernel. Strides count elements; elements are contiguous.
 struct FusedHeads {
+  std::int64_t in_token_bytes, out_token_bytes;  // from a token to the next
   std::int64_t in_stride, out_stride;
   std::int64_t heads, head_dim;
   std::int64_t rotary_offset, pairs;

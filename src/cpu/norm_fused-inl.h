@@ -23,6 +23,8 @@
 
 #include "cpu/elements-inl.h"
 #include "cpu/norm_block.h"
+#include "cpu/norm_columns-inl.h"
+#include "cpu/norm_four-inl.h"
 #include "cpu/norm_heads-inl.h"
 #include "cpu/norm_sums-inl.h"
 #include "cpu/pair_policies-inl.h"
@@ -33,112 +35,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
-
-/// Rounds to the element type and converts back.
-template <class E, class D, class V = hn::Vec<D>>
-HWY_INLINE V rounded(D d, V v) {
-  if constexpr (std::is_same_v<E, BFloat16>) {
-    // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
-    const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
-    const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
-    return hn::BitCast(d, hn::And(sum, hn::Set(du, 0xffff0000u)));
-  } else if constexpr (std::is_same_v<E, Float16>) {
-    HWY_ALIGN std::uint16_t memory[kMaxLanes<D>];
-#if ROTARY_CPU_HAS_FMA
-    (void)memory;
-    const hn::Rebind<hwy::float16_t, D> d16;
-    return hn::PromoteTo(d, hn::DemoteTo(d16, v));
-#else
-    CachedWriter writer;
-    Float16::store(writer, d, v, memory);
-    return Float16::load(d, memory);
-#endif
-  } else {
-    (void)d;
-    return v;
-  }
-}
-
-/// The norm of one head. E: the type that it is rounded to; Float32 for none.
-template <class E, class D>
-struct RmsOfHead {
-  using V = hn::Vec<D>;
-  static constexpr bool kHasBias = false;
-  HWY_INLINE RmsOfHead(D tag, const HeadMoments& moments, std::int64_t h)
-      : d(tag), scale(hn::Set(tag, moments.scales[h])) {}
-  HWY_INLINE V operator()(V x, V factor, V /*bias*/) const {
-    return rounded<E>(d, hn::Mul(hn::Mul(x, scale), factor));
-  }
-  D d;
-  V scale;
-};
-
-template <class E, class D>
-struct LayerNormOfHead {
-  using V = hn::Vec<D>;
-  static constexpr bool kHasBias = true;
-  HWY_INLINE LayerNormOfHead(D tag, const HeadMoments& moments, std::int64_t h)
-      : d(tag), mean(hn::Set(tag, moments.means[h])), scale(hn::Set(tag, moments.scales[h])) {}
-  HWY_INLINE V operator()(V x, V factor, V bias) const {
-    const V scaled = hn::Mul(hn::Mul(hn::Sub(x, mean), scale), factor);
-    return rounded<E>(d, hn::Add(scaled, bias));
-  }
-  D d;
-  V mean, scale;
-};
-
-/// A norm of the Data of a column: a vector, a Vec2, or Pairs of either.
-template <class Norm, class V = typename Norm::V>
-HWY_INLINE V normalised(const Norm& norm, V x, V factor, V bias) {
-  return norm(x, factor, bias);
-}
-template <class Norm, class V>
-HWY_INLINE Vec2<V> normalised(const Norm& norm, const Vec2<V>& x, const Vec2<V>& factor,
-                              const Vec2<V>& bias) {
-  return {norm(x.v0, factor.v0, bias.v0), norm(x.v1, factor.v1, bias.v1)};
-}
-template <class Norm, class X>
-HWY_INLINE Pairs<X> normalised(const Norm& norm, const Pairs<X>& x, const Pairs<X>& factor,
-                               const Pairs<X>& bias) {
-  return {normalised(norm, x.x, factor.x, bias.x), normalised(norm, x.y, factor.y, bias.y)};
-}
-
-/// Factors or biases of the column whose first element in a run is i, as Policy::load has elements.
-template <class Policy>
-struct SliceLoader;
-template <class E>
-struct SliceLoader<HalfPairs<E>> {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
-    return Pairs<typename E::template Vectors<V>>{load_table<E>(d, t.x, i, t.odd_begin),
-                                                  load_table<E>(d, t.y, i, t.odd_begin)};
-  }
-};
-template <class E>
-struct SliceLoader<InterleavedPairs<E>> {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
-    return load_table<E>(d, t.all, i);
-  }
-};
-template <class E>
-struct SliceLoader<DeinterleavedPairs<E>> {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
-    return Pairs<V>{hn::LoadU(d, t.x + i / 2), hn::LoadU(d, t.y + i / 2)};
-  }
-};
-#if ROTARY_CPU_IS_NEON
-template <class E>
-struct SliceLoader<UnzippedPairs<E>> {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE auto load(D d, const NormSlice& t, std::int64_t i) {
-    return Pairs<Vec2<V>>{load_table<E>(d, t.x, i / 2), load_table<E>(d, t.y, i / 2)};
-  }
-};
-#endif
 
 /// Columns from element i on, of some heads. cos, sin and factors stay in registers.
 template <class Policy, template <class, class> class Norm, class Rounded, class D,
@@ -276,40 +172,60 @@ void fused_token(const FusedHeads& a, const char* in_bytes, char* out_bytes,
   }
 }
 
+/// FusedKernel::run of any heads.
+template <class E, class Policy, template <class, class> class Norm, class Rounded,
+          Pairing kPairing>
+void fused_any(const FusedHeads& a, const char* in, char* out, const RotationRow<float>* rows,
+               std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    fused_token<E, Policy, Norm, Rounded, kPairing>(a, in, out, rows[t]);
+    in += a.in_token_bytes;
+    out += a.out_token_bytes;
+  }
+}
+
+/// Of `tokens` tokens by consecutive rows.
+using RunFused = void (*)(const FusedHeads& a, const char* in, char* out,
+                          const RotationRow<float>* rows, std::int64_t tokens);
+
 /// A kernel and the layout of cos and sin that it reads.
 struct FusedKernel {
-  void (*run)(const FusedHeads& a, const char* in, char* out, const RotationRow<float>& row);
+  RunFused run;
   RowLayout row_layout;
 };
 
 template <class E, class Policy, class Rounded, Pairing kPairing>
-FusedKernel choose_fused(bool has_mean) {
+FusedKernel choose_fused(const FusedHeads& a) {
   const RowLayout layout = kHasBlocks ? Policy::kRowLayout : RowLayout::kPerPair;
-  if (has_mean) return {fused_token<E, Policy, LayerNormOfHead, Rounded, kPairing>, layout};
-  return {fused_token<E, Policy, RmsOfHead, Rounded, kPairing>, layout};
+#if ROTARY_CPU_IS_NEON
+  if (const RunFused run = choose_fours<E, Policy, Rounded>(a)) return {run, layout};
+#endif
+  if (a.norm.has_mean) return {fused_any<E, Policy, LayerNormOfHead, Rounded, kPairing>, layout};
+  return {fused_any<E, Policy, RmsOfHead, Rounded, kPairing>, layout};
 }
 
 template <class E>
-FusedKernel choose_fused(Pairing pairing, bool has_mean, NormRounding rounding) {
+FusedKernel choose_fused(const FusedHeads& a, Pairing pairing, NormRounding rounding) {
   using Half = typename PoliciesOf<E>::Half;
   using Interleaved = typename PoliciesOf<E>::Interleaved;
   constexpr auto kHalf = Pairing::kHalf;
   constexpr auto kInterleaved = Pairing::kInterleaved;
   if constexpr (!std::is_same_v<E, Float32>) {
     if (rounding == NormRounding::kTensor) {
-      return pairing == kHalf ? choose_fused<E, Half, E, kHalf>(has_mean)
-                              : choose_fused<E, Interleaved, E, kInterleaved>(has_mean);
+      return pairing == kHalf ? choose_fused<E, Half, E, kHalf>(a)
+                              : choose_fused<E, Interleaved, E, kInterleaved>(a);
     }
   }
-  return pairing == kHalf ? choose_fused<E, Half, Float32, kHalf>(has_mean)
-                          : choose_fused<E, Interleaved, Float32, kInterleaved>(has_mean);
+  return pairing == kHalf ? choose_fused<E, Half, Float32, kHalf>(a)
+                          : choose_fused<E, Interleaved, Float32, kInterleaved>(a);
 }
 
-inline FusedKernel choose_fused(DType dtype, Pairing pairing, bool has_mean,
+/// The kernel of heads of that type. `a` needs no tables yet.
+inline FusedKernel choose_fused(const FusedHeads& a, DType dtype, Pairing pairing,
                                 NormRounding rounding) {
-  if (dtype == DType::kBFloat16) return choose_fused<BFloat16>(pairing, has_mean, rounding);
-  if (dtype == DType::kFloat16) return choose_fused<Float16>(pairing, has_mean, rounding);
-  return choose_fused<Float32>(pairing, has_mean, rounding);
+  if (dtype == DType::kBFloat16) return choose_fused<BFloat16>(a, pairing, rounding);
+  if (dtype == DType::kFloat16) return choose_fused<Float16>(a, pairing, rounding);
+  return choose_fused<Float32>(a, pairing, rounding);
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE

@@ -38,10 +38,11 @@ class FusedOperands {
     stride_ = static_cast<std::size_t>(rotation.pairs) + kMaxLanes<FullTag<float>>;
     for (std::size_t i = 0; i < rotation.operands.size(); ++i) {
       const Operand& x = rotation.operands[i];
-      kernels_[i] = choose_fused(x.in.dtype, rotation.read, params.norm.has_mean, params.rounding);
-      if (kernels_[i].row_layout != RowLayout::kPerPair) row_layout_ = kernels_[i].row_layout;
+      const auto size = static_cast<std::int64_t>(size_of(x.in.dtype));
       FusedHeads& heads = heads_[i];
-      heads = {.in_stride = x.in.strides[2],
+      heads = {.in_token_bytes = x.in.strides[1] * size,
+               .out_token_bytes = x.out.strides[1] * size,
+               .in_stride = x.in.strides[2],
                .out_stride = x.out.strides[2],
                .heads = x.in.shape[2],
                .head_dim = x.in.shape[3],
@@ -54,6 +55,8 @@ class FusedOperands {
       // Without a mean there is none; kernels of single pairs then load it, and do not use it.
       heads.biases = params.norm.has_mean ? slice_of(params.tables[i].biases, x.in.dtype, 4 * i + 2)
                                           : heads.factors;
+      kernels_[i] = choose_fused(heads, x.in.dtype, rotation.read, params.rounding);
+      if (kernels_[i].row_layout != RowLayout::kPerPair) row_layout_ = kernels_[i].row_layout;
     }
   }
 
@@ -69,13 +72,8 @@ class FusedOperands {
       const auto offset = [&](const auto& view) {
         return (batch * view.strides[0] + token * view.strides[1]) * size;
       };
-      const char* in = static_cast<const char*>(x.in.data) + offset(x.in);
-      char* out = static_cast<char*>(x.out.data) + offset(x.out);
-      for (std::int64_t t = 0; t < count; ++t) {
-        kernels_[i].run(heads_[i], in, out, rows[t]);
-        in += x.in.strides[1] * size;
-        out += x.out.strides[1] * size;
-      }
+      kernels_[i].run(heads_[i], static_cast<const char*>(x.in.data) + offset(x.in),
+                      static_cast<char*>(x.out.data) + offset(x.out), rows, count);
     }
   }
 
@@ -124,7 +122,7 @@ void fused_tokens(const NormParams& params, std::int64_t first, std::int64_t las
     const std::int64_t b = first / tokens;
     const std::int64_t t = first % tokens;
     const std::int64_t count = std::min({max_rows, last - first, tokens - t});
-    if (!rows.build_range(t, count, block)) {
+    if (count == 1 || !rows.build_range(t, count, block)) {
       for (std::int64_t i = 0; i < count; ++i) block[i] = rows.build(b, t + i, i);
     }
     operands.run(b, t, count, block);

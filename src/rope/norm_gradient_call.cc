@@ -110,6 +110,19 @@ void NormGradientCall::check_apart(const Positions& positions) const {
   check_apart_from_positions(kNormGradient, positions, written.list());
 }
 
+void NormGradientCall::check_apart(const CosSinTable& table) const {
+  const auto check = [&table](const ConstTensorView& written) {
+    if (may_overlap(written, table.cos) || may_overlap(written, table.sin)) {
+      reject("[norm_gradient] gradients that are written must not share memory with the table");
+    }
+  };
+  for (const NormGradientTensors& x : tensors_) {
+    if (x.grad_in.data != nullptr) check(x.grad_in);
+    if (!x.grad_factors.empty()) check(view_of(x.grad_factors));
+    if (!x.grad_biases.empty()) check(view_of(x.grad_biases));
+  }
+}
+
 void NormGradientCall::clear() const noexcept {
   for (const NormGradientTensors& x : tensors_) {
     std::fill(x.grad_factors.begin(), x.grad_factors.end(), 0.0);

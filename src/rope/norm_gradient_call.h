@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The arguments of Rope::norm_gradient, checked.
+// The arguments of Rope::norm_gradient and TableRope::norm_gradient, checked.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/positions.h"
+#include "rotary/table.h"
 
 namespace rotary::internal {
 
@@ -25,6 +26,8 @@ class NormGradientCall {
 
   /// Throws if positions share memory with what is written.
   void check_apart(const Positions& positions) const;
+  /// Throws if a table shares memory with what is written.
+  void check_apart(const CosSinTable& table) const;
 
   /// The gradients of the results, [batch, tokens, heads, head_dim]; `out` is `in`.
   std::span<const Operand> gradients() const noexcept { return gradients_.list(); }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "rope/rejects.h"
 #include "rotary/norm.h"
 #include "rotary/rope.h"
+#include "rotary/table.h"
 
 namespace rotary {
 namespace {
@@ -66,6 +68,40 @@ TEST(NormRotate, HasTheBitsOfNormThenRotate) {
   });
 }
 
+/// Numbers of heads that kernels take four at a time, all of which rotate, and others.
+TEST(NormRotate, HasTheBitsOfNormThenRotateForGroupsOfHeads) {
+  on_every_target([](std::string_view) {
+    for (const DType type : kTypes) {
+      for (const std::int64_t head_dim : {64, 96, 128, 256}) {
+        for (const std::int64_t heads : {4, 6, 8}) {
+          for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+            const Rope rope(make_frequencies({.rotary_dim = head_dim, .theta = 1e4}),
+                            {.head_dim = head_dim, .pairing = pairing});
+            const HeadNorm norm{.eps = 1e-6, .sum_lanes = 4};
+            const std::int64_t size = kTokens * heads * head_dim;
+            Memory x = random(type, size, 11);
+            x.set(1, 0.0f);
+            x.set(2, -0.0f);
+            x.set(head_dim + 5, 1e-30f);
+            Memory weight = random(DType::kFloat32, head_dim, 12);
+            Memory expected(type, size);
+            norm_to(x, &weight, nullptr, norm, head_dim, expected);
+            rope.rotate(expected.heads(kTokens, heads, head_dim), Positions::range(7));
+            Memory out(type, size);
+            const Operand apart(x.heads(kTokens, heads, head_dim),
+                                out.heads(kTokens, heads, head_dim));
+            rope.norm_rotate({{apart, weight.row()}}, norm, Positions::range(7));
+            EXPECT_EQ(out.bytes(), expected.bytes()) << head_dim << " " << heads;
+            rope.norm_rotate({{x.heads(kTokens, heads, head_dim), weight.row()}}, norm,
+                             Positions::range(7));
+            EXPECT_EQ(x.bytes(), expected.bytes()) << head_dim << " " << heads << " in place";
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(NormRotate, RoundsOnceInFloat32) {
   constexpr std::int64_t kHeadDim = 72;
   constexpr std::int64_t kSize = kTokens * kHeads * kHeadDim;
@@ -84,6 +120,27 @@ TEST(NormRotate, RoundsOnceInFloat32) {
   }
 }
 
+TEST(NormRotate, RoundsOnceInFloat32ForGroupsOfHeads) {
+  constexpr std::int64_t kHeadDim = 128;
+  constexpr std::int64_t kSize = kTokens * 8 * kHeadDim;
+  const HeadNorm norm{.rounding = NormRounding::kFloat32};
+  for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+    const Rope rope(make_frequencies({.rotary_dim = kHeadDim, .theta = 1e4}),
+                    {.head_dim = kHeadDim, .pairing = pairing});
+    for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
+      Memory x = random(type, kSize, 13);
+      Memory weight = random(type, kHeadDim, 14);
+      Memory wide(DType::kFloat32, kSize);
+      norm_to(x, &weight, nullptr, norm, kHeadDim, wide);
+      rope.rotate(wide.heads(kTokens, 8, kHeadDim), Positions::range());
+      Memory expected(type, kSize);
+      for (std::int64_t i = 0; i < kSize; ++i) expected.set(i, wide.get(i));
+      rope.norm_rotate({{x.heads(kTokens, 8, kHeadDim), weight.row()}}, norm, Positions::range());
+      EXPECT_EQ(x.bytes(), expected.bytes());
+    }
+  }
+}
+
 TEST(NormRotate, WithoutNormItRotates) {
   constexpr std::int64_t kHeadDim = 16;
   const Rope rope = rope_of(kHeadDim, Pairing::kHalf);
@@ -92,6 +149,57 @@ TEST(NormRotate, WithoutNormItRotates) {
   rope.rotate(heads_of(expected, kHeadDim), Positions::range());
   rope.norm_rotate({Operand(heads_of(x, kHeadDim))}, {.kind = NormKind::kNone}, Positions::range());
   EXPECT_EQ(x.bytes(), expected.bytes());
+}
+
+TEST(NormRotate, GradientsByATableHaveTheBitsOfTheRope) {
+  constexpr std::int64_t kHeadDim = 24;
+  const Rope rope(make_frequencies({.rotary_dim = 16, .theta = 1e4}),
+                  {.head_dim = kHeadDim, .rotary_offset = 4, .pairing = Pairing::kInterleaved});
+  std::vector<float> cos(kTokens * 8);
+  std::vector<float> sin(cos.size());
+  const auto table_of = [](std::vector<float>& x) {
+    return TensorView::contiguous(x.data(), DType::kFloat32, {kTokens, 8});
+  };
+  rope.cos_sin(table_of(cos), table_of(sin), Positions::range(70'000));
+  const TableRope table({table_of(cos), table_of(sin)}, rope.layout(), TableWidth::kPairs);
+  const HeadNorm norm{.kind = NormKind::kRmsOnePlus};
+  Memory x = Memory::random(DType::kBFloat16, kTokens * kHeads * kHeadDim, 30);
+  Memory g = Memory::random(DType::kBFloat16, x.size(), 31);
+  Memory weight = Memory::random(DType::kFloat32, kHeadDim, 32);
+  std::vector<Memory> grads;
+  std::vector<std::vector<double>> sums;
+  const auto find = [&](const auto& gradient) {
+    Memory to(DType::kBFloat16, x.size());
+    std::vector<double> sum(kHeadDim);
+    const NormGradientOperand operand{.in = x.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_out = g.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_in = to.heads(kTokens, kHeads, kHeadDim),
+                                      .weight = weight.row(),
+                                      .grad_weight = sum};
+    gradient(std::span<const NormGradientOperand>(&operand, 1));
+    grads.push_back(to);
+    sums.push_back(sum);
+  };
+  find([&](auto operands) { rope.norm_gradient(operands, norm, Positions::range(70'000)); });
+  find([&](auto operands) { table.norm_gradient(operands, norm); });
+  find([&](auto operands) { table.norm_gradient(operands, norm, Positions::range(0)); });
+  for (const std::size_t i : {1, 2}) {
+    EXPECT_EQ(grads[i].bytes(), grads[0].bytes());
+    EXPECT_EQ(sums[i], sums[0]);
+  }
+  const auto rejected = [&](TensorView grad_in, const Positions& positions, const char* why) {
+    const NormGradientOperand operand{.in = x.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_out = g.heads(kTokens, kHeads, kHeadDim),
+                                      .grad_in = grad_in};
+    expect_rejected([&] { table.norm_gradient({&operand, 1}, norm, positions); }, "norm_gradient",
+                    why);
+  };
+  Memory to(DType::kBFloat16, x.size());
+  rejected(to.heads(kTokens, kHeads, kHeadDim), Positions::range(1),
+           "positions must be rows of the table");
+  TensorView onto_table = to.heads(kTokens, kHeads, kHeadDim);
+  onto_table.data = cos.data();
+  rejected(onto_table, Positions::range(0), "must not share memory with the table");
 }
 
 TEST(NormRotate, RejectsBadArguments) {
