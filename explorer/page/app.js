@@ -23,7 +23,7 @@ export class App {
   /** `models`: bundled ones, {id: text}; `given`: {source, text} that the page was written with. */
   constructor({ engine, views, models, given, elements }) {
     Object.assign(this, { engine, views, models, given, elements });
-    this.dialects = engine.call("dialects");
+    this.dialects = engine.dialects();
     this.state = { ...INITIAL };
     this.dial = new Dial(this);
     elements.dial.replaceWith(this.dial.element);
@@ -125,14 +125,14 @@ export class App {
     if (!file.ropes.includes(state.rope)) state.rope = file.default;
     const request = { model: file.number, rope: state.rope };
     const known = file === this.file && state.rope === this.rope?.rope.name;
-    let rope = known ? this.rope : this.engine.call("rope", request);
+    let rope = known ? this.rope : this.engine.rope(request);
     if (rope.wavelengths.length > MAX_PAIRS) {
       throw new Error(`${file.source} has ${rope.wavelengths.length} pairs; the explorer shows at ` +
         `most ${MAX_PAIRS} (rotary inspect reads it)`);
     }
     const wanted = this.wanted(rope);
     if (rope.depends_on_context) {
-      rope = this.engine.call("rope", { ...request, context: wanted });
+      rope = this.engine.rope({ ...request, context: wanted });
     }
     this.file = file;
     this.rope = rope;
@@ -149,8 +149,7 @@ export class App {
 
   read(bytes, source) {
     const number = this.engine.open(bytes, source);
-    const { model_type: modelType, ropes, default: first } = this.engine.call("model",
-      { model: number });
+    const { model_type: modelType, ropes, default: first } = this.engine.model({ model: number });
     return { number, source, modelType, ropes, default: first, text: "" };
   }
 
@@ -159,9 +158,9 @@ export class App {
     const context = this.rope.depends_on_context ? this.context : 0;
     const [kind, name] = text.split(":");
     const other = kind === "dialect" ? { dialect: name } : { recipe: recipeOf(text, this) };
-    let rope = this.engine.call("rope", { ...this.request, ...other, context });
+    let rope = this.engine.rope({ ...this.request, ...other, context });
     if (rope.depends_on_context && context === 0) {
-      rope = this.engine.call("rope", { ...this.request, ...other, context: this.context });
+      rope = this.engine.rope({ ...this.request, ...other, context: this.context });
     }
     return rope;
   }
@@ -182,7 +181,7 @@ export class App {
         // As `rotary inspect --json` prints it, which fits into a link.
         const { number, ropes, modelType } = this.read(bytes, source);
         text = JSON.stringify({ model_type: modelType, ropes: ropes.map((rope) =>
-          this.engine.call("rope", { model: number, rope }).rope) });
+          this.engine.rope({ model: number, rope }).rope) });
       } else {
         this.read(bytes, source); // its error, for bytes that are no text
       }

@@ -129,7 +129,7 @@ export const compare = {
       const { scale, softmax_scale: softmax } = rope.rope;
       const row = { name, scale, softmax, apart: null, largest: null, note: "" };
       if (slot === undefined) return row;
-      const found = app.engine.call("compare", { a: app.rope.number, b: rope.number });
+      const found = app.engine.compare({ a: app.rope.number, b: rope.number });
       row.apart = found.phase_divergence?.position ?? null;
       row.pair = found.phase_divergence?.pair;
       row.largest = found.frequency_ratio?.largest ?? null;
@@ -190,8 +190,14 @@ function nameOf(text, app) {
   return name === "plain" ? words : `${words}, factor ${si(Number(factor ?? app.factor))}`;
 }
 
-/** The recipe of a slot, for the call "rope". */
+/** The recipe of a slot: its scaling, and the rest as the model has it. */
 export function recipeOf(text, app) {
+  const { rotary_dim, axis_map, recipe } = app.rope.rope;
+  const { theta, ladder_dim, direction, gain } = recipe;
+  return { ...scalingOf(text, app), rotary_dim, theta, ladder_dim, direction, gain, axis_map };
+}
+
+function scalingOf(text, app) {
   const [, name, given] = text.split(":");
   const factor = Number(given ?? app.factor);
   const original = app.rope.rope.context.trained ?? 4096;

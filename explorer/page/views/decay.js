@@ -21,10 +21,10 @@ export const decay = {
     const last = Math.max(64, app.context);
     const context = Math.min(last, 1 << 20);
     // A search through every distance: not while the context is dragged.
-    this.bounds = draft ? null : app.engine.call("bounds", { rope: app.rope.number, context });
+    this.bounds = draft ? null : app.engine.bounds({ rope: app.rope.number, context });
     const { first_negative: zero, distance: lowest } = this.bounds?.cosine_sum ?? {};
     this.distances = spread(last, draft ? DRAFT_POINTS : POINTS, [zero, lowest]);
-    const curves = app.engine.call("curves", { rope: app.rope.number, distances: this.distances });
+    const curves = app.engine.curves({ rope: app.rope.number, distances: this.distances });
     if (!draft) this.verdict = verdict(this.bounds);
     const first = curves.bound[0];
     this.bound = curves.bound.map((value) => value / first);
@@ -64,9 +64,10 @@ export const decay = {
       out.textContent = " computing …";
       setTimeout(() => {
         try {
-          const found = app.engine.call("base", { rope: app.rope.number, context });
-          out.textContent = ` ${found.base} (${found.proof} proof; every base up to ` +
-            `${found.every_base_fails_up_to} fails)`;
+          const found = app.engine.base({ rope: app.rope.number, context });
+          out.textContent = found === null ? " none: that takes two pairs, and no growth"
+            : ` ${found.base} (${found.proof} proof; every base up to ` +
+              `${found.every_base_fails_up_to} fails)`;
         } catch (error) {
           out.textContent = ` ${error.message}`;
         }
@@ -78,7 +79,7 @@ export const decay = {
   /** Curves at the distance under the cursor, exactly. */
   at(app) {
     const distance = Math.max(0, Math.round(app.state.position));
-    const exact = app.engine.call("curves", { rope: app.rope.number, distances: [0, distance] });
+    const exact = app.engine.curves({ rope: app.rope.number, distances: [0, distance] });
     return { distance, bound: exact.bound[1] / exact.bound[0], score: exact.score[1] };
   },
 

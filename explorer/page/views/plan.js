@@ -21,7 +21,7 @@ export const plan = {
     }
     this.found = null;
     try {
-      this.found = app.engine.call("plan", { model: app.file.number, rope: app.rope.rope.name,
+      this.found = app.engine.plan({ model: app.file.number, rope: app.rope.rope.name,
         context: app.context });
     } catch (error) {
       root.append(h("p", { class: "error" }, error.message));

@@ -33,7 +33,7 @@ export const precision = {
     const last = Math.max(1024, app.context, app.rope.rope.context.extended ?? 0) - 1;
     const some = geometric(1, last, draft ? DRAFT_POSITIONS : POSITIONS);
     this.positions = [...new Set(some.map(Math.round))];
-    const found = app.engine.call("precision", { rope: app.rope.number,
+    const found = app.engine.precision({ rope: app.rope.number,
       positions: this.positions });
     this.methods = found.methods;
     const chart = new Chart({
@@ -67,7 +67,7 @@ export const precision = {
 
   readout(app) {
     const position = Math.round(app.state.position);
-    const { methods } = app.engine.call("precision", { rope: app.rope.number,
+    const { methods } = app.engine.precision({ rope: app.rope.number,
       positions: [position] });
     return [["position", String(position)],
       ...methods.map((m) => [m.method, String(m.value_error[0])])];
