@@ -17,6 +17,11 @@ rotary_status explorer_with_recipe(const rotary_model* model, const char* name, 
   return rotary_model_with_recipe(model, name, &whole, result);
 }
 
+const double* explorer_frequencies(const rotary_rope* rope) {
+  rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);
+  return rotary_rope_get_frequencies(rope, &f) == ROTARY_OK ? f.values : nullptr;
+}
+
 rotary_status explorer_cos_sin(const rotary_rope* rope, double* positions, int32_t n,
                                double* cosines, double* sines) {
   rotary_frequencies f = rotary_frequencies_init(nullptr, 0, 0);

@@ -20,6 +20,9 @@ const char* explorer_rope_name(const rotary_model* model, int32_t index);
 rotary_status explorer_with_recipe(const rotary_model* model, const char* name, const char* recipe,
                                    rotary_model** result);
 
+/// The frequencies of the rope, [pairs x axes]; NULL if it cannot be.
+const double* explorer_frequencies(const rotary_rope* rope);
+
 /// rotary_rope_cos_sin() of n positions, [n x axes], to [n x pairs] each.
 rotary_status explorer_cos_sin(const rotary_rope* rope, double* positions, int32_t n,
                                double* cosines, double* sines);

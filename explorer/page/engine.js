@@ -56,12 +56,15 @@ class Handles {
   add(handle) {
     const number = this.#next++;
     this.#all.set(number, handle);
-    if (this.#all.size > this.most) {
-      const [oldest, freed] = this.#all.entries().next().value;
-      this.#all.delete(oldest);
-      this.free(freed);
-    }
+    if (this.#all.size > this.most) this.close(this.#all.keys().next().value);
     return number;
+  }
+
+  close(number) {
+    const handle = this.#all.get(number);
+    if (handle === undefined) return;
+    this.#all.delete(number);
+    this.free(handle);
   }
 
   at(number) {
@@ -114,11 +117,20 @@ class Engine {
       default: first === 0 ? names[0] : wasm.UTF8ToString(first) };
   }
 
+  /** Makes a rope of a model: its number, and what rotary_rope_inspect() says of it. */
+  rope(request) {
+    const number = this.make(request);
+    const made = this.ropes.at(number);
+    const shown = this.#json("rotary_rope_inspect", made.handle);
+    made.axes = shown.rope.axes.length;
+    return { ...shown, number };
+  }
+
   /**
-   * Makes a rope of a model: its number, and what rotary_rope_inspect() says of it. `dialect` reads
-   * the model as another framework does; `recipe`, a whole one, replaces that of the rope.
+   * Makes a rope and returns its number alone. `dialect` reads the model as another framework does;
+   * `recipe`, a whole one, replaces that of the rope.
    */
-  rope({ model, rope = "", context = 0, dialect = "", recipe = null }) {
+  make({ model, rope = "", context = 0, dialect = "", recipe = null }) {
     const { wasm } = this;
     return this.#strings([rope, dialect, JSON.stringify(recipe)], (name, framework, json) => {
       let handle = this.models.at(model);
@@ -127,15 +139,24 @@ class Engine {
         const derive = (...call) => derived.push(handle = this.#make(...call));
         if (dialect) derive("rotary_model_in_dialect", handle, framework);
         if (recipe) derive("explorer_with_recipe", handle, name, json);
-        const made = this.#make("rotary_rope_from_model", handle, name, ...int64(context), 0);
-        const number = this.ropes.add({ handle: made, axes: 0 });
-        const shown = this.#json("rotary_rope_inspect", made);
-        this.ropes.at(number).axes = shown.rope.axes.length;
-        return { ...shown, number };
+        return this.ropes.add({ axes: 1,
+          handle: this.#make("rotary_rope_from_model", handle, name, ...int64(context), 0) });
       } finally {
         derived.forEach((each) => wasm._rotary_model_free(each));
       }
     });
+  }
+
+  /** The rows of its frequencies. */
+  frequencies(rope, axes, pairs) {
+    const at = this.wasm._explorer_frequencies(this.ropes.at(rope).handle) / 8;
+    return Array.from({ length: pairs }, (_, k) =>
+      [...this.wasm.HEAPF64.subarray(at + k * axes, at + (k + 1) * axes)]);
+  }
+
+  /** Frees a rope that is no longer shown. */
+  close(rope) {
+    this.ropes.close(rope);
   }
 
   dialects() {

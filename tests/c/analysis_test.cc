@@ -152,7 +152,8 @@ TEST(CAnalysisTest, DialectsAreThoseOfCpp) {
   EXPECT_EQ(list.elements().front().at("name").as_string(), known_dialects().front().full_name());
 
   const CModel model = read_model("qwen2.5-7b-yarn.json");
-  const DialectModel cpp = read_dialect(kModels + "qwen2.5-7b-yarn.json", "onnxruntime-genai@2026-08");
+  const DialectModel cpp =
+      read_dialect(kModels + "qwen2.5-7b-yarn.json", "onnxruntime-genai@2026-08");
   rotary_model* other = nullptr;
   ROTARY_EXPECT_OK(rotary_model_in_dialect(model.get(), "onnxruntime-genai@2026-08", &other));
   const CModel genai(other);

@@ -34,7 +34,8 @@ export const plan = {
     const { found } = this;
     root.append(h("p", { class: "lead" }, found.sentence));
     if (found.options.length === 0) {
-      root.append(h("p", {}, "Choose a longer wanted context to see what extends it."));
+      root.append(h("p", {}, found.no_options ??
+        "Choose a longer wanted context to see what extends it."));
       return;
     }
     root.append(effects(found), ...found.options.map((option, k) => lines(option, k === 0)));
