@@ -63,3 +63,17 @@ def test_one_pair_is_shown_in_every_view(show) -> None:
         tab.evaluate("(view) => rotaryExplorer.app.set({ view, context: 16384 })", view)
         assert tab.locator("#panel .error").count() == 0, view
     assert tab.locator("#panel details.engine").count() == 3
+
+
+def test_colours_of_two_axes_are_scores_of_the_library(show) -> None:
+    tab = show("#m=qwen2-vl-7b&v=maps&map=plane&z=5")
+    shown, exact = tab.evaluate("""() => {
+      const { app } = rotaryExplorer;
+      const side = Math.sqrt(app.view.values.length);
+      const half = (side - 1) / 2;
+      const places = [[0, 0], [3, 7], [-3, 7], [3, -7], [-48, 48], [48, -1], [0, -20]];
+      return [places.map(([h, w]) => app.view.values[(h + half) * side + w + half]),
+        [...app.engine.scores(app.rope.number, places.flatMap(([h, w]) => [5, h, w]), 3)]];
+    }""")
+    assert shown == pytest.approx(exact, abs=1e-13)
+    assert len(set(exact)) >= 4

@@ -292,13 +292,16 @@ function planeScores(app, half, axes) {
       a[pair] = c * rows.cos[k] - s * rowSin;
       b[pair] = c * rowSin + s * rows.cos[k];
     }
-    for (let column = -half; column <= half; ++column) {
-      const sign = Math.sign(column);
-      let sum = 0;
-      for (let pair = 0, k = Math.abs(column) * pairs; pair < pairs; ++pair, ++k) {
-        sum += a[pair] * columns.cos[k] - b[pair] * sign * columns.sin[k];
+    const middle = (row + half) * side + half;
+    for (let column = 0; column <= half; ++column) { // and its mirror, whose sines are negative
+      let even = 0;
+      let odd = 0;
+      for (let pair = 0, k = column * pairs; pair < pairs; ++pair, ++k) {
+        even += a[pair] * columns.cos[k];
+        odd += b[pair] * columns.sin[k];
       }
-      scores[(row + half) * side + column + half] = sum / pairs;
+      scores[middle + column] = (even - odd) / pairs;
+      scores[middle - column] = (even + odd) / pairs;
     }
   }
   return scores;
