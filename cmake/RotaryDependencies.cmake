@@ -58,7 +58,7 @@ if(ROTARY_BUILD_TOOLS)
     set(ROTARY_PNG_LIBRARIES "${ROTARY_PNG_ARCHIVE}" "${ROTARY_ZLIB_ARCHIVE}")
   endif()
 endif()
-if(ROTARY_BUILD_TOOLS OR ROTARY_BUILD_PYTHON OR ROTARY_BUILD_EXPLORER)
+if(ROTARY_BUILD_C OR ROTARY_BUILD_TOOLS OR ROTARY_BUILD_PYTHON)
   rotary_dependency(fmt 9.0 libfmt-dev https://github.com/fmtlib/fmt.git 10.2.1)
 endif()
 

@@ -55,7 +55,8 @@ ci_tests=("${engine_tests[@]}" append_test config_test cos_sin_test c_rope_test 
 # Unpacks the libraries that the tests need into $root, with apt, but without its database and
 # without another architecture in the system's.
 unpack_libraries() {
-  [[ ! -e $root/complete ]] || return 0
+  local packages=(libhwy-dev libgtest-dev libgmock-dev libmpfr-dev libgmp-dev nlohmann-json3-dev libfmt-dev)
+  [[ $(cat "$root/complete" 2>/dev/null) != "${packages[*]}" ]] || return 0
   echo "reading the package lists of $debian ..."
   rm -rf "$root"
   mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
@@ -63,7 +64,6 @@ unpack_libraries() {
   local options=(-q -o "APT::Architecture=$debian" -o "APT::Architectures=$debian"
     -o "Dir::State::Lists=$root/apt/lists" -o "Dir::State::status=$root/apt/status"
     -o "Dir::Cache=$root/apt/cache" -o Acquire::Languages=none -o APT::Sandbox::User=root)
-  local packages=(libhwy-dev libgtest-dev libgmock-dev libmpfr-dev libgmp-dev nlohmann-json3-dev)
   local log=$root/apt/log
   if ! apt-get "${options[@]}" update >"$log" 2>&1; then
     tail -n 20 "$log" >&2
@@ -72,8 +72,8 @@ unpack_libraries() {
   fi
   # The shared libraries behind the first ones.
   local shared
-  mapfile -t shared < <(apt-cache "${options[@]}" depends libhwy-dev libmpfr-dev libgmp-dev |
-    sed -n 's/^ *Depends: \(lib\(hwy\|mpfr\|gmp\)[0-9][0-9a-z]*\)$/\1/p' | sort -u)
+  mapfile -t shared < <(apt-cache "${options[@]}" depends libhwy-dev libmpfr-dev libgmp-dev libfmt-dev |
+    sed -n 's/^ *Depends: \(lib\(hwy\|mpfr\|gmp\|fmt\)[0-9][0-9a-z]*\)$/\1/p' | sort -u)
   if ! (cd "$root/apt" && apt-get "${options[@]}" download "${packages[@]}" "${shared[@]}") \
     >>"$log" 2>&1; then
     tail -n 20 "$log" >&2
@@ -82,7 +82,7 @@ unpack_libraries() {
   local file
   for file in "$root"/apt/*.deb; do dpkg -x "$file" "$root"; done
   rm -rf "$root/apt"
-  touch "$root/complete"
+  echo "${packages[*]}" >"$root/complete"
 }
 
 stage "Compilers, emulator, libraries for $processor"

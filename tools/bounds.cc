@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // rotary bounds: which contexts a base serves.
+#include "explain/bounds.h"
+
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,6 @@
 #include "explain/rope_json.h"
 #include "explain/terminal.h"
 #include "explain/text_layout.h"
-#include "explain/text_rope.h"
 #include "rotary/analysis.h"
 #include "tools/commands.h"
 #include "tools/rope_argument.h"
@@ -24,7 +24,7 @@
 namespace rotary::cli {
 namespace {
 
-using explain::Json;
+using explain::Bounds;
 
 struct BoundsOptions {
   RopeArgument rope;
@@ -44,63 +44,14 @@ Examples:
   rotary bounds config.json --context 131072
   rotary bounds --dim 128 --base 10000 --context 4096 --json)";
 
-struct Bounds {
-  ModelRope rope;
-  std::int64_t context = 0;
-  std::int64_t trained = 0;
-  std::int64_t critical_dim = 0;
-  std::vector<double> turns{};
-  // Of ropes with one axis and no growth:
-  std::optional<CosineMinimum> minimum{};
-  std::optional<std::int64_t> negative{};
-  std::optional<BaseBound> smallest{};
-};
-
 Bounds compute_bounds(const BoundsOptions& options) {
-  Bounds bounds{.rope = read_rope(options.rope)};
-  if (std::holds_alternative<Mrope>(bounds.rope.recipe.axes)) {
-    bounds.rope = explain::text_rope(bounds.rope, "bounds");
+  ModelRope rope = read_rope(options.rope);
+  const std::int64_t context = context_or_trained(options.rope, rope);
+  if (context > 1 << 24) {
+    throw UsageError(fmt::format("--context must be at most {}, got {}", 1 << 24, context));
   }
-  bounds.context = context_or_trained(options.rope, bounds.rope);
-  if (bounds.context > 1 << 24) {
-    throw UsageError(fmt::format("--context must be at most {}, got {}", 1 << 24, bounds.context));
-  }
-  bounds.trained = bounds.rope.context.trained > 0 ? bounds.rope.context.trained : bounds.context;
-  const Frequencies f = bounds.rope.make_frequencies(bounds.context);
-  bounds.critical_dim = critical_dim(f, bounds.trained);
-  bounds.turns = turns(f, bounds.context);
-  if (f.axes == 1 && f.growth.empty()) {
-    bounds.minimum = smallest_cosine_sum(f, bounds.context);
-    bounds.negative = negative_distance(f, bounds.context);
-    if (f.pairs > 1) bounds.smallest = smallest_base(bounds.rope.recipe, bounds.context);
-  }
-  return bounds;
-}
-
-Json bounds_json(const Bounds& b) {
-  Json json = {{"rope", b.rope.name},
-               {"theta", b.rope.recipe.theta},
-               {"rotary_dim", b.rope.recipe.rotary_dim},
-               {"context", b.context},
-               {"trained_context", b.trained},
-               {"critical_dim", b.critical_dim},
-               {"turns", b.turns},
-               {"cosine_sum", nullptr},
-               {"smallest_base", nullptr}};
-  if (b.minimum) {
-    json["cosine_sum"] = {{"smallest", b.minimum->value},
-                          {"error", b.minimum->error},
-                          {"distance", b.minimum->distance},
-                          {"first_negative", b.negative ? Json(*b.negative) : Json(nullptr)}};
-  }
-  if (b.smallest) {
-    json["smallest_base"] = {{"base", b.smallest->base},
-                             {"every_base_fails_up_to", b.smallest->lower},
-                             {"fails_at_distance", b.smallest->distance},
-                             {"proof", b.smallest->interval_proof ? "interval" : "grid"},
-                             {"undecided", b.smallest->undecided}};
-  }
-  return json;
+  return explain::compute_bounds(rope, rope.make_frequencies(context), context,
+                                 explain::SmallestBase::kYes);
 }
 
 std::string base_text(const BaseBound& bound) {
@@ -169,7 +120,7 @@ void add_bounds(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] {
     const Bounds bounds = compute_bounds(*options);
-    console::print_out(options->json ? explain::to_text(bounds_json(bounds))
+    console::print_out(options->json ? explain::to_text(explain::bounds_json(bounds))
                                      : bounds_text(bounds, *options));
   });
 }

@@ -23,7 +23,6 @@ export class App {
   /** `models`: bundled ones, {id: text}; `given`: {source, text} that the page was written with. */
   constructor({ engine, views, models, given, elements }) {
     Object.assign(this, { engine, views, models, given, elements });
-    this.dialects = engine.call("dialects");
     this.state = { ...INITIAL };
     this.dial = new Dial(this);
     elements.dial.replaceWith(this.dial.element);
@@ -33,6 +32,7 @@ export class App {
   // ---- What is shown ----------------------------------------------------------------------------
 
   get view() { return this.views.find((view) => view.id === this.state.view) ?? this.views[1]; }
+  get dialects() { return (this.knownDialects ??= this.engine.dialects()); }
   get pairs() { return this.rope.wavelengths.length; }
   /** Wanted over trained context, for recipes. */
   get factor() {
@@ -125,15 +125,17 @@ export class App {
     if (!file.ropes.includes(state.rope)) state.rope = file.default;
     const request = { model: file.number, rope: state.rope };
     const known = file === this.file && state.rope === this.rope?.rope.name;
-    let rope = known ? this.rope : this.engine.call("rope", request);
+    let rope = known ? this.rope : this.engine.rope(request);
     if (rope.wavelengths.length > MAX_PAIRS) {
       throw new Error(`${file.source} has ${rope.wavelengths.length} pairs; the explorer shows at ` +
         `most ${MAX_PAIRS} (rotary inspect reads it)`);
     }
     const wanted = this.wanted(rope);
     if (rope.depends_on_context) {
-      rope = this.engine.call("rope", { ...request, context: wanted });
+      if (!known) this.engine.close(rope.number);
+      rope = this.engine.rope({ ...request, context: wanted });
     }
+    if (this.rope && this.rope !== rope) this.engine.close(this.rope.number);
     this.file = file;
     this.rope = rope;
     this.context = wanted;
@@ -149,19 +151,28 @@ export class App {
 
   read(bytes, source) {
     const number = this.engine.open(bytes, source);
-    const { model_type: modelType, ropes, default: first } = this.engine.call("model",
-      { model: number });
+    const { model_type: modelType, ropes, default: first } = this.engine.model({ model: number });
     return { number, source, modelType, ropes, default: first, text: "" };
   }
 
-  /** The rope of a slot of Compare. */
-  openOther(text) {
+  /** The rope of a slot of Compare. `draft`: frequencies and wavelengths alone, for a drag. */
+  openOther(text, draft) {
     const context = this.rope.depends_on_context ? this.context : 0;
     const [kind, name] = text.split(":");
     const other = kind === "dialect" ? { dialect: name } : { recipe: recipeOf(text, this) };
-    let rope = this.engine.call("rope", { ...this.request, ...other, context });
+    if (draft) {
+      const number = this.engine.make({ ...this.request, ...other, context: this.context });
+      const frequencies = this.engine.frequencies(number, this.rope.rope.axes.length, this.pairs);
+      const wavelengths = frequencies.map((row) => {
+        const length = (2 * Math.PI) / Math.sqrt(row.reduce((sum, f) => sum + f * f, 0));
+        return length < 1e18 ? length : null;
+      });
+      return { number, wavelengths, rope: { frequencies } };
+    }
+    let rope = this.engine.rope({ ...this.request, ...other, context });
     if (rope.depends_on_context && context === 0) {
-      rope = this.engine.call("rope", { ...this.request, ...other, context: this.context });
+      this.engine.close(rope.number);
+      rope = this.engine.rope({ ...this.request, ...other, context: this.context });
     }
     return rope;
   }
@@ -182,7 +193,7 @@ export class App {
         // As `rotary inspect --json` prints it, which fits into a link.
         const { number, ropes, modelType } = this.read(bytes, source);
         text = JSON.stringify({ model_type: modelType, ropes: ropes.map((rope) =>
-          this.engine.call("rope", { model: number, rope }).rope) });
+          this.engine.rope({ model: number, rope }).rope) });
       } else {
         this.read(bytes, source); // its error, for bytes that are no text
       }
@@ -228,7 +239,9 @@ export class App {
   draw({ draft = false } = {}) {
     const { view } = this;
     const { panel } = this.elements;
-    panel.replaceChildren();
+    this.width = panel.clientWidth; // before anything changes: no layout in between
+    const keeps = draft && view.keeps && this.drawn; // it replaces what depends on the drag itself
+    if (!keeps) panel.replaceChildren();
     panel.setAttribute("aria-labelledby", `tab-${view.id}`);
     this.elements.title.textContent = view.title;
     this.elements.caption.textContent = view.caption;
@@ -239,16 +252,16 @@ export class App {
       this.drawn = false;
       panel.append(h("p", { class: "error" }, error.message));
     }
-    this.elements.svgButtons.hidden = panel.querySelector("svg.chart") === null;
-    this.elements.sync(this);
+    if (!draft) {
+      this.elements.svgButtons.hidden = panel.querySelector("svg.chart") === null;
+      this.elements.sync(this);
+    }
     this.moveRest();
   }
 
   move() {
     if (this.drawn) this.view.move?.(this);
-    if (this.drawn && !this.view.move && this.view.id === "pairing") return this.draw();
     this.moveRest();
-    return undefined;
   }
 
   moveRest() {

@@ -79,17 +79,28 @@ export class Chart {
     return [line, text];
   }
 
-  /** A vertical line with its name on top. */
-  upright(value, name, color, { row = 0 } = {}) {
-    if (value < this.x.min || value > this.x.max) return;
-    const x = this.atX(value);
-    this.plot.append(s("line", {
-      x1: x, x2: x, y1: this.top, y2: this.bottom, stroke: color, "stroke-width": 1.3,
-      "stroke-dasharray": "5 4",
-    }));
-    const late = x > (this.left + this.right) / 2;
-    this.over.append(
-      tag(x + (late ? -5 : 5), this.top + 12 + 15 * row, name, color, late ? "end" : "start"));
+  /**
+   * Vertical lines [value, name, color] with their names on top, one below the other. A line begins
+   * at its own name, and names stand on the side with more room, those at the edges first: so that
+   * no name crosses a line.
+   */
+  uprights(lines) {
+    const middle = (this.left + this.right) / 2;
+    const all = lines.filter(([value]) => value >= this.x.min && value <= this.x.max)
+      .map(([value, name, color]) => ({ x: this.atX(value), name, color }))
+      .sort((a, b) => a.x - b.x);
+    const early = all.filter(({ x }) => x <= middle);
+    [...early, ...all.slice(early.length).reverse()].forEach(({ x, name, color }, row) => {
+      const top = this.top + 15 * row;
+      this.plot.append(s("line", {
+        x1: x, x2: x, y1: top, y2: this.bottom, stroke: color,
+        "stroke-width": 1.3, "stroke-dasharray": "5 4",
+      }));
+      const wide = 8 * name.length;
+      const meets = x - wide < (early.at(-1)?.x ?? 0) && x + wide < this.right;
+      const before = x > middle && !meets;
+      this.over.append(tag(x + (before ? -5 : 5), top + 12, name, color, before ? "end" : "start"));
+    });
   }
 
   #axes() {

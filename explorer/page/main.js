@@ -64,7 +64,7 @@ function syncControls(app, tabs) {
   $("rope").value = state.rope;
   const { trained, extended } = rope.rope.context;
   $("about").textContent = `${file.modelType || "unknown type"} · ${rope.rope.recipe.type} · ` +
-    `${app.pairs} pairs · ` + (trained ? `trained ${count(trained)}` : "no trained context") +
+    `${app.pairs} pair${app.pairs === 1 ? "" : "s"} · ` + (trained ? `trained ${count(trained)}` : "no trained context") +
     (extended && extended !== trained ? `, extended ${count(extended)}` : "");
   const { warnings } = rope.rope;
   $("warned").hidden = warnings.length === 0;

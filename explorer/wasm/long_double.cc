@@ -5,8 +5,10 @@
 // computes them in double. Recipes are evaluated in long double and rounded once (src/frequencies);
 // with these they have the bits of other machines. Relative errors are about 1e-31.
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace {
 
@@ -40,6 +42,22 @@ long double log_of_base(long double x) {
   return last_log;
 }
 
+struct Power {
+  long double x = 0.0L;
+  long double y = 0.0L;
+  long double value = 0.0L;
+};
+
+/// Where the last power with such an exponent is kept: ropes of one model, and what each would be
+/// without its scaling, are made from the same ladder.
+Power& kept_power(long double x, long double y) {
+  constexpr std::size_t kSlots = 1024;
+  static std::array<Power, kSlots> kept{};
+  const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(y)) ^
+                    (std::bit_cast<std::uint64_t>(static_cast<double>(x)) << 7);
+  return kept[(bits * 0x9e3779b97f4a7c15u) >> 54];
+}
+
 }  // namespace
 
 extern "C" {
@@ -67,7 +85,9 @@ long double powl(long double x, long double y) {
   if (!(x > 0.0L) || !std::isfinite(static_cast<double>(x * y))) {
     return std::pow(static_cast<double>(x), static_cast<double>(y));
   }
-  return expl(y * log_of_base(x));
+  Power& kept = kept_power(x, y);
+  if (kept.x != x || kept.y != y) kept = {x, y, expl(y * log_of_base(x))};
+  return kept.value;
 }
 
 }  // extern "C"

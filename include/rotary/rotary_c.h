@@ -55,7 +55,7 @@ extern "C" {
 
 /// Incremented with each addition to these headers. Programs built against a smaller one keep
 /// working.
-#define ROTARY_C_API_VERSION 4u
+#define ROTARY_C_API_VERSION 5u
 
 /// ROTARY_C_API_VERSION of the loaded library.
 ROTARY_C_API uint32_t rotary_c_api_version(void);

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "c/call.h"
@@ -18,6 +20,7 @@ using rotary::Frequencies;
 using rotary::HeadLayout;
 using rotary::Operands;
 using rotary::Positions;
+using rotary::Recipe;
 using rotary::Rope;
 using rotary::Stream;
 using rotary::c_api::Call;
@@ -27,6 +30,7 @@ using rotary::c_api::guard;
 using rotary::c_api::guard_new;
 using rotary::c_api::Name;
 using rotary::c_api::OperandList;
+using rotary::c_api::Origin;
 using rotary::c_api::TensorArray;
 using rotary::c_api::to_layout;
 using rotary::c_api::to_recipe;
@@ -46,9 +50,26 @@ rotary_status apply(const char* function, RopeMethod method, const rotary_rope* 
 }
 
 rotary_rope* make_rope(const Call& call, Frequencies frequencies, const HeadLayout& layout,
-                       const rotary_rope_options* options) {
+                       const rotary_rope_options* options,
+                       std::shared_ptr<const Origin> origin = nullptr) {
   const auto [rope_options, threads] = to_options(call, options);
-  return new rotary_rope{Rope(std::move(frequencies), layout, rope_options), threads};
+  return new rotary_rope{Rope(std::move(frequencies), layout, rope_options), threads, Stream{},
+                         std::move(origin)};
+}
+
+/// The rope of a recipe, which has no name, no file and no trained context.
+rotary_rope* make_rope(const Call& call, const Recipe& recipe, std::int64_t context,
+                       const HeadLayout& layout, const rotary_rope_options* options) {
+  Origin origin{.context = context};
+  origin.rope.recipe = recipe;
+  origin.rope.layout = layout;
+  const std::int64_t axes = axes_of(recipe.axes);
+  for (std::int64_t axis = 1; axis < axes; ++axis) {
+    origin.rope.axes.push_back("axis " + std::to_string(axis));
+  }
+  if (axes > 1) origin.rope.axes.front() = "axis 0";
+  return make_rope(call, rotary::make_frequencies(recipe, context), layout, options,
+                   std::make_shared<const Origin>(std::move(origin)));
 }
 
 rotary::ParameterGradients to_gradients(const Call& call, const rotary_gradients* given) {
@@ -78,9 +99,15 @@ rotary::ParameterGradients to_gradients(const Call& call, const rotary_gradients
 rotary_status rotary_rope_from_model(const rotary_model* model, const char* name, int64_t context,
                                      const rotary_rope_options* options, rotary_rope** rope) {
   return guard_new(__func__, rope, "rope", [&](const Call& call) {
-    const rotary::ModelRope& found = call.need(model, "model").model.rope(name ? name : "");
-    const auto [rope_options, threads] = to_options(call, options);
-    return new rotary_rope{found.make_rope(context, rope_options), threads};
+    const rotary_model& from = call.need(model, "model");
+    const std::size_t index = from.find(name);
+    Origin origin{.rope = from.model.ropes[index], .context = context};
+    if (!from.dialect.empty()) origin.dialect = from.dialect[index];
+    Frequencies frequencies = origin.dialect ? origin.dialect->make_frequencies(context)
+                                             : origin.rope.make_frequencies(context);
+    const HeadLayout layout = origin.rope.layout;
+    return make_rope(call, std::move(frequencies), layout, options,
+                     std::make_shared<const Origin>(std::move(origin)));
   });
 }
 
@@ -97,8 +124,8 @@ rotary_status rotary_rope_from_theta(int64_t rotary_dim, double theta,
                                      const rotary_head_layout* layout,
                                      const rotary_rope_options* options, rotary_rope** rope) {
   return guard_new(__func__, rope, "rope", [&](const Call& call) {
-    return make_rope(call, rotary::make_frequencies({.rotary_dim = rotary_dim, .theta = theta}),
-                     to_layout(call, layout), options);
+    const HeadLayout head = to_layout(call, layout);
+    return make_rope(call, {.rotary_dim = rotary_dim, .theta = theta}, 0, head, options);
   });
 }
 
@@ -106,8 +133,8 @@ rotary_status rotary_rope_from_recipe(const rotary_recipe* recipe, int64_t conte
                                       const rotary_head_layout* layout,
                                       const rotary_rope_options* options, rotary_rope** rope) {
   return guard_new(__func__, rope, "rope", [&](const Call& call) {
-    return make_rope(call, rotary::make_frequencies(to_recipe(call, recipe), context),
-                     to_layout(call, layout), options);
+    const Recipe read = to_recipe(call, recipe);
+    return make_rope(call, read, context, to_layout(call, layout), options);
   });
 }
 
@@ -117,7 +144,8 @@ rotary_status rotary_rope_with_threads(const rotary_rope* rope, const rotary_thr
     call.need(threads, "threads");
     const rotary_threads read = read_threads(call, threads);
     const rotary_rope& from = call.need(rope, "rope");
-    return new rotary_rope{from.rope.with_threads(to_threads(read)), read, from.stream};
+    return new rotary_rope{from.rope.with_threads(to_threads(read)), read, from.stream,
+                           from.origin};
   });
 }
 
@@ -125,14 +153,15 @@ rotary_status rotary_rope_with_stream(const rotary_rope* rope, void* stream, int
                                       rotary_rope** result) {
   return guard_new(__func__, result, "result", [&](const Call& call) {
     const rotary_rope& from = call.need(rope, "rope");
-    return new rotary_rope{from.rope, from.threads, to_stream(call, stream, overlap)};
+    return new rotary_rope{from.rope, from.threads, to_stream(call, stream, overlap), from.origin};
   });
 }
 
 rotary_status rotary_rope_with_inverse_growth(const rotary_rope* rope, rotary_rope** result) {
   return guard_new(__func__, result, "result", [&](const Call& call) {
-    const auto& [from, threads, stream] = call.need(rope, "rope");
+    const auto& [from, threads, stream, origin] = call.need(rope, "rope");
     return new rotary_rope{
+        // without its origin, whose recipe has the other growth
         Rope(with_inverse_growth(from.frequencies()), from.layout(), from.options()), threads,
         stream};
   });
@@ -199,10 +228,10 @@ rotary_status rotary_rope_rerotate(const rotary_rope* from, const rotary_rope* t
                                    const rotary_positions* positions) {
   return guard(__func__, [&](const Call& call) {
     const Rope& old_rope = call.need(from, "from").rope;
-    const auto& [new_rope, threads, stream] = call.need(to, "to");
+    const rotary_rope& by = call.need(to, "to");
     const OperandList operands(call, in, out, count);
-    rotary::rerotate(operands.list(), old_rope, new_rope,
-                     to_positions(call, positions, "positions"), stream);
+    rotary::rerotate(operands.list(), old_rope, by.rope, to_positions(call, positions, "positions"),
+                     by.stream);
   });
 }
 

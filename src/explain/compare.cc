@@ -114,11 +114,15 @@ Verdict compare_values(const Frequencies& a, const Frequencies& b, const Compari
 }  // namespace
 
 Comparison compare(const ModelRope& a, const ModelRope& b, std::int64_t context) {
-  const Frequencies fa = a.make_frequencies(context);
-  const Frequencies fb = b.make_frequencies(context);
+  return compare(a, a.make_frequencies(context), b, b.make_frequencies(context));
+}
+
+Comparison compare(const ModelRope& a, const Frequencies& fa, const ModelRope& b,
+                   const Frequencies& fb) {
+  constexpr std::int64_t kContext = 0;  // in use: not compared
   Comparison result;
   result.name = a.name;
-  result.parameters = find_differences(rope_json(a, fa, context), rope_json(b, fb, context));
+  result.parameters = find_differences(rope_json(a, fa, kContext), rope_json(b, fb, kContext));
   result.comparable = fa.pairs == fb.pairs && fa.axes == fb.axes;
   if (result.comparable) compare_frequencies(fa, fb, result);
   result.scale_ratio = fb.scale / fa.scale;

@@ -60,6 +60,10 @@ struct Comparison {
 /// `context`: the context length that frequencies are made for; 0 is the trained length.
 Comparison compare(const ModelRope& a, const ModelRope& b, std::int64_t context);
 
+/// The same for frequencies that were made before.
+Comparison compare(const ModelRope& a, const Frequencies& frequencies_a, const ModelRope& b,
+                   const Frequencies& frequencies_b);
+
 /// An element of "ropes" of `rotary diff --json`.
 Json comparison_json(const Comparison& rope);
 

@@ -78,10 +78,11 @@ std::vector<PlanOption> make_options(const Recipe& base, const Scaling& own, con
                                 plan.context));
   options.push_back(make_option("linear", base, Linear{.factor = factor},
                                 {{"rope_type", "linear"}, {"factor", factor}}, 0));
-  options.push_back(make_option("dynamic", base,
-                                DynamicNtk{.factor = factor, .original_context = original},
-                                {{"rope_type", "dynamic"}, {"factor", factor}}, original));
-  if (d > 2.0) {  // NTK-aware: the lowest frequency is divided by the factor
+  if (d > 2.0) {  // another base does nothing to a single pair
+    options.push_back(make_option("dynamic", base,
+                                  DynamicNtk{.factor = factor, .original_context = original},
+                                  {{"rope_type", "dynamic"}, {"factor", factor}}, original));
+    // NTK-aware: the lowest frequency is divided by the factor.
     Recipe larger = base;
     larger.theta = base.theta * std::pow(factor, d / (d - 2.0));
     options.push_back(

@@ -66,6 +66,7 @@ Json plan_json(const PlanReport& report) {
                {"trained", plan.trained},
                {"extended", plan.extended},
                {"coverage", kWords[static_cast<int>(plan.coverage)]},
+               {"sentence", coverage_text(plan)},
                {"pairs", plan.pairs},
                {"now", effects_json(plan.now)},
                {"options", Json::array()}};

@@ -27,7 +27,7 @@ GROUPS = {
     "rope": "rope table",
     "model": "dialect model recipe_json",
     "io": "io",
-    "c": "rotary_c rotary_c_types",
+    "c": "rotary_c rotary_c_analysis rotary_c_types",
 }
 GROUP_OF = {f"rotary/{name}.h": group for group, names in GROUPS.items() for name in names.split()}
 

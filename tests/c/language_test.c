@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rotary/rotary_c.h"
+#include "rotary/rotary_c_analysis.h"
 
 static int failures = 0;
 
@@ -68,6 +68,46 @@ static void test_model(const char* path) {
   ROTARY_EXPECT(rotary_model_parse_config(json, strlen(json), "x", &model) == ROTARY_IO_ERROR);
   ROTARY_EXPECT(rotary_model_parse_gguf("GGUF", 4, "x", &model) == ROTARY_IO_ERROR);
   ROTARY_EXPECT(model == NULL);
+}
+
+static void test_analysis(const char* path) {
+  rotary_model* model = NULL;
+  rotary_model* hf = NULL;
+  rotary_model* plain = NULL;
+  rotary_rope* rope = NULL;
+  rotary_rope* other = NULL;
+  const rotary_recipe recipe = rotary_recipe_init(128, 5e5);
+  ROTARY_EXPECT_OK(rotary_model_read(path, &model));
+  ROTARY_EXPECT_OK(rotary_model_in_dialect(model, "hf", &hf));
+  ROTARY_EXPECT_OK(rotary_model_with_recipe(model, NULL, &recipe, &plain));
+  ROTARY_EXPECT_OK(rotary_rope_from_model(hf, NULL, 0, NULL, &rope));
+  ROTARY_EXPECT_OK(rotary_rope_from_model(plain, NULL, 0, NULL, &other));
+  char* texts[5] = {NULL, NULL, NULL, NULL, NULL};
+  ROTARY_EXPECT_OK(rotary_rope_inspect(rope, &texts[0]));
+  ROTARY_EXPECT_OK(rotary_rope_bounds(rope, 256, 1, &texts[1]));
+  ROTARY_EXPECT_OK(rotary_rope_diff(rope, other, &texts[2]));
+  ROTARY_EXPECT_OK(rotary_model_plan(model, NULL, 262144, "vllm", &texts[3]));
+  ROTARY_EXPECT_OK(rotary_dialect_list(&texts[4]));
+  for (int i = 0; i < 5; ++i) {
+    ROTARY_EXPECT(texts[i] != NULL && (texts[i][0] == '{' || texts[i][0] == '['));
+    rotary_text_free(texts[i]);
+  }
+  const double distances[] = {0.0, 1.0};
+  const int64_t positions[] = {0, 1};
+  double x[2] = {0.0, 0.0};
+  int64_t pairs[2] = {-1, -1};
+  ROTARY_EXPECT_OK(rotary_rope_scores(rope, distances, 2, x));
+  ROTARY_EXPECT(x[0] == 1.0 && x[1] < 1.0);
+  ROTARY_EXPECT_OK(rotary_rope_decay(rope, distances, 2, x));
+  ROTARY_EXPECT(x[0] == 32.5);  // the mean of 1 ... 64
+  ROTARY_EXPECT_OK(
+      rotary_rope_angle_errors(rope, ROTARY_ANGLE_FAST_MATH, positions, 2, x, NULL, pairs));
+  ROTARY_EXPECT(x[0] == 0.0 && pairs[0] >= 0);
+  rotary_rope_free(other);
+  rotary_rope_free(rope);
+  rotary_model_free(plain);
+  rotary_model_free(hf);
+  rotary_model_free(model);
 }
 
 static void test_rope(void) {
@@ -248,6 +288,7 @@ int main(int argc, char** argv) {
   ROTARY_EXPECT(rotary_has_cuda() == 1 || rotary_cuda_device_count() == 0);
   ROTARY_EXPECT(strcmp(rotary_status_name(ROTARY_OK), "ok") == 0);
   test_model(argv[1]);
+  test_analysis(argv[1]);
   test_rope();
   test_cos_sin();
   test_table();

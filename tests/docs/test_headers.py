@@ -54,7 +54,8 @@ struct Given {{
 C_PRELUDE = """
 #include <stdio.h>
 #include <stdlib.h>
-#include "rotary/rotary_c.h"
+#include "rotary/rotary_c_analysis.h"
+extern const rotary_rope* rope;
 {examples}
 """
 C_FUNCTION = "void {name}(float* data, int64_t tokens, int64_t heads)"

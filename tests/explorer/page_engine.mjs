@@ -30,9 +30,9 @@ const engine = await loadEngine(load, base64);
 
 function describe({ source: name, base64: bytes, positions }) {
   const model = engine.open(Buffer.from(bytes, "base64"), name);
-  const { model_type: type, ropes } = engine.call("model", { model });
+  const { model_type: type, ropes } = engine.model({ model });
   return { model_type: type, ropes: ropes.map((rope) => {
-    const made = engine.call("rope", { model, rope });
+    const made = engine.rope({ model, rope });
     const axes = made.rope.axes.length;
     const pairs = made.wavelengths.length;
     const expanded = positions.flatMap((p) => Array(axes).fill(p));
@@ -45,7 +45,7 @@ const answers = JSON.parse(readFileSync(0, "utf8")).map((file) => {
   try {
     const answer = describe(file);
     for (const [name, request] of file.calls ?? []) {
-      answer[name] = engine.call(name, { rope: answer.ropes[0].number, ...request });
+      answer[name] = engine[name]({ rope: answer.ropes[0].number, ...request });
     }
     return answer;
   } catch (error) {

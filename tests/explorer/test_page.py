@@ -139,7 +139,6 @@ def test_curves_are_those_of_the_command(show) -> None:
 def test_plan_is_that_of_the_command(show) -> None:
     tab = show("#v=plan&c=1048576")
     shown = tab.evaluate("rotaryExplorer.app.view.found")
-    del shown["sentence"]
     assert shown == command_json("plan", LLAMA, "--context", 1048576)
     lines = tab.locator("code").all_text_contents()
     assert any('"rope_type":"yarn"' in line for line in lines)

@@ -190,3 +190,11 @@ def test_rejects(tmp_path):
     config["model_type"] = "not_known"
     unknown = write_config(tmp_path, config, "unknown.json")
     assert "no trained context" in fail(1, "plan", unknown, "--context", 9000)
+
+
+def test_one_pair_has_no_other_base(tmp_path):
+    """Recipes that change the base leave a single pair as it is; the others serve it."""
+    config = write_config(tmp_path, llama(hidden_size=8, head_dim=2))
+    found = plan(config, 1 << 20)
+    assert [option["recipe"] for option in found["options"]] == ["yarn", "llama3", "linear"]
+    assert all(option["pairs_unseen"] == 0 for option in found["options"][2:])

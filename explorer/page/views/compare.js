@@ -20,14 +20,19 @@ export const compare = {
   turn: 0,
   title: "Compare",
   slow: true,
+  keeps: true,
   caption:
     "The model against other recipes, or against what another framework makes of the same file. " +
     "Below, the ratio of frequencies: 1 where they agree, below 1 where positions are stretched.",
 
   draw(app, root, draft) {
-    if (!draft) this.chosen = this.controls(app);
+    if (!draft || !this.drawn?.isConnected) {
+      this.drawn = h("div");
+      root.replaceChildren(this.controls(app), this.drawn);
+      draft = false;
+    }
     this.turn = 1 - this.turn;
-    root.append(this.chosen);
+    const parts = [];
     const shown = [{ name: "A  this model", rope: app.rope }];
     app.state.others.forEach((text, k) => {
       if (text === "") return;
@@ -36,14 +41,14 @@ export const compare = {
         const rope = this.open(app, text, draft, k);
         shown.push({ name: `${letter}  ${nameOf(text, app)}`, rope, slot: k });
       } catch (error) {
-        root.append(h("p", { class: "error", role: "alert" }, `${letter}: ${error.message}`));
+        parts.push(h("p", { class: "error", role: "alert" }, `${letter}: ${error.message}`));
       }
     });
     this.shown = shown;
     const { pairs } = app;
     const every = shown.flatMap(({ rope }) => rope.wavelengths.filter((w) => w !== null));
     const top = new Chart({
-      width: root.clientWidth, height: Math.round(app.chartHeight * 0.62),
+      width: app.width, height: Math.round(app.chartHeight * 0.62),
       x: { min: 0, max: Math.max(1, pairs - 1), label: "pair", format: String },
       y: { min: 1, max: 10 ** Math.ceil(Math.log10(Math.max(10, ...every))), log: true,
         label: "positions per turn" },
@@ -57,7 +62,7 @@ export const compare = {
     const high = Math.max(1, ...flat);
     const pad = Math.max(0.04, (high - low) * 0.12);
     const bottom = new Chart({
-      width: root.clientWidth, height: Math.round(app.chartHeight * 0.42),
+      width: app.width, height: Math.round(app.chartHeight * 0.42),
       x: { min: 0, max: Math.max(1, pairs - 1), label: "pair", format: String },
       y: { min: low - pad, max: high + pad, label: "frequency / A" },
       label: "Ratio of frequencies to those of the model",
@@ -72,12 +77,11 @@ export const compare = {
       app.pick(chart, (event) => app.set({ pair: Math.round(chart.valueAt(event)) }));
       return mark;
     });
-    root.append(legend(shown.map(({ name }, k) => [name, COLORS[k], DASHES[k]])), top.svg,
-      bottom.svg);
+    this.drawn.replaceChildren(...parts,
+      legend(shown.map(({ name }, k) => [name, COLORS[k], DASHES[k]])), top.svg, bottom.svg);
     // Where ropes part is searched for when a drag rests; until then the table keeps its place.
-    if (!draft) this.compared = this.table(app);
+    if (!draft) root.append(this.compared = this.table(app));
     this.compared.classList.toggle("stale", draft);
-    root.append(this.compared);
     this.move(app);
   },
 
@@ -89,13 +93,17 @@ export const compare = {
     const follows = /^recipe:(?!plain)[^:]*$/.test(text); // its factor is wanted over trained
     const made = this.made[slot];
     const key = `${text} ${app.rope.number}`;
-    const stale = !made || made.key !== key || (follows && made.factor !== app.factor) ||
-      (made.rope.depends_on_context && made.context !== app.context);
+    const stale = !made || made.key !== key || (made.draft && !draft) ||
+      (follows && made.factor !== app.factor) ||
+      (made.dependsOnContext && made.context !== app.context);
     if (!stale) return made.rope;
     const waits = draft && made?.key === key && this.turn !== slot && app.state.others[1 - slot];
     if (waits) return made.rope;
-    const rope = app.openOther(text);
-    this.made[slot] = { key, rope, factor: app.factor, context: app.context };
+    const brief = draft && made?.key === key && text.startsWith("recipe:");
+    const rope = app.openOther(text, brief);
+    if (made) app.engine.close(made.rope.number);
+    this.made[slot] = { key, rope, draft: brief, factor: app.factor, context: app.context,
+      dependsOnContext: brief ? made.dependsOnContext : rope.depends_on_context };
     return rope;
   },
 
@@ -129,7 +137,7 @@ export const compare = {
       const { scale, softmax_scale: softmax } = rope.rope;
       const row = { name, scale, softmax, apart: null, largest: null, note: "" };
       if (slot === undefined) return row;
-      const found = app.engine.call("compare", { a: app.rope.number, b: rope.number });
+      const found = app.engine.compare({ a: app.rope.number, b: rope.number });
       row.apart = found.phase_divergence?.position ?? null;
       row.pair = found.phase_divergence?.pair;
       row.largest = found.frequency_ratio?.largest ?? null;
@@ -190,8 +198,14 @@ function nameOf(text, app) {
   return name === "plain" ? words : `${words}, factor ${si(Number(factor ?? app.factor))}`;
 }
 
-/** The recipe of a slot, for the call "rope". */
+/** The recipe of a slot: its scaling, and the rest as the model has it. */
 export function recipeOf(text, app) {
+  const { rotary_dim, axis_map, recipe } = app.rope.rope;
+  const { theta, ladder_dim, direction, gain } = recipe;
+  return { ...scalingOf(text, app), rotary_dim, theta, ladder_dim, direction, gain, axis_map };
+}
+
+function scalingOf(text, app) {
   const [, name, given] = text.split(":");
   const factor = Number(given ?? app.factor);
   const original = app.rope.rope.context.trained ?? 4096;

@@ -126,7 +126,7 @@ export const maps = {
   },
 
   picture(app, root, { rows, columns, value, x, y, square = false, label }) {
-    const room = root.clientWidth;
+    const room = app.width;
     const height = square ? Math.min(room, app.chartHeight + 90) : app.chartHeight + 20;
     const width = square ? Math.min(room, height + 12) : room;
     const chart = new Chart({ width, height, x, y, label });
@@ -204,34 +204,70 @@ export const maps = {
 
 /**
  * cos and sin, [n x pairs], at 0, step, 2 step, ... on the axes with `on`, and 0 on the others. The
- * library computes those at step times a power of two; the others are products of two before them,
+ * library computes those at powers of two, once for a rope; the others are products of them,
  * e^(i f (a + b)) = e^(i f a) e^(i f b), right to 1e-14, which is enough for colours while dragging.
  */
 function rotations(app, n, step, on) {
+  if (app.rope.rope.growth) return steppedRotations(app, n, step, on); // xPos: not of length 1
   const { pairs } = app;
-  const powers = Math.ceil(Math.log2(Math.max(2, n)));
-  const unit = app.rope.rope.scale;
-  const at = Array.from({ length: powers }, (_, k) => step * 2 ** k);
-  const positions = at.flatMap((position) => on.map((is) => (is ? position : 0)));
-  if (app.rope.rope.growth) return grownRotations(app, n, step, on); // xPos: not of length 1
-  const known = app.engine.cosSin(app.rope.number, positions, on.length, pairs);
   const cos = new Float64Array(n * pairs).fill(1, 0, pairs);
   const sin = new Float64Array(n * pairs);
+  const powers = Math.ceil(Math.log2(Math.max(2, n)));
+  const known = Array.from({ length: powers }, (_, k) => rotationAt(app, step * 2 ** k, on));
   for (let k = 1; k < n; ++k) {
     const power = 31 - Math.clz32(k);
-    const [to, from, by] = [k * pairs, (k - 2 ** power) * pairs, power * pairs];
-    for (let pair = 0; pair < pairs; ++pair) {
-      const [c, s] = [known.cos[by + pair] / unit, known.sin[by + pair] / unit];
-      cos[to + pair] = cos[from + pair] * c - sin[from + pair] * s;
-      sin[to + pair] = cos[from + pair] * s + sin[from + pair] * c;
+    const { cos: c, sin: s } = known[power];
+    for (let pair = 0, to = k * pairs, from = (k - 2 ** power) * pairs; pair < pairs;
+      ++pair, ++to, ++from) {
+      cos[to] = cos[from] * c[pair] - sin[from] * s[pair];
+      sin[to] = cos[from] * s[pair] + sin[from] * c[pair];
     }
   }
   return { cos, sin };
 }
 
-function grownRotations(app, n, step, on) {
-  const positions = Array.from({ length: n }, (_, k) => on.map((is) => (is ? k * step : 0))).flat();
-  const { cos, sin } = app.engine.cosSin(app.rope.number, positions, on.length, app.pairs);
+/** cos and sin, [pairs], at one whole position, from those of its bits. */
+function rotationAt(app, position, on) {
+  const { pairs } = app;
+  const known = powersOfTwo(app, on);
+  const cos = new Float64Array(pairs).fill(1);
+  const sin = new Float64Array(pairs);
+  const sign = Math.sign(position);
+  for (let power = 0, rest = Math.abs(position); rest > 0; ++power, rest = Math.floor(rest / 2)) {
+    if (rest % 2 === 0) continue;
+    for (let pair = 0, k = power * pairs; pair < pairs; ++pair, ++k) {
+      const [c, s] = [cos[pair], sin[pair]];
+      cos[pair] = c * known.cos[k] - s * sign * known.sin[k];
+      sin[pair] = c * sign * known.sin[k] + s * known.cos[k];
+    }
+  }
+  return { cos, sin };
+}
+
+const POWERS = 26; // positions are at most 2^24
+const powersKnown = { number: -1, at: new Map() };
+
+/** cos and sin, [POWERS x pairs], at 1, 2, 4, ..., without the scale. */
+function powersOfTwo(app, on) {
+  if (powersKnown.number !== app.rope.number) {
+    Object.assign(powersKnown, { number: app.rope.number, at: new Map() });
+  }
+  const key = on.join();
+  if (!powersKnown.at.has(key)) {
+    const positions = Array.from({ length: POWERS }, (_, k) => on.map((is) => (is ? 2 ** k : 0)));
+    powersKnown.at.set(key, exactRotations(app, positions));
+  }
+  return powersKnown.at.get(key);
+}
+
+function steppedRotations(app, n, step, on) {
+  return exactRotations(app, Array.from({ length: n }, (_, k) => on.map((is) => (is ? k * step : 0))));
+}
+
+/** cos and sin, [positions x pairs], by the library itself. */
+function exactRotations(app, positions) {
+  const { cos, sin } = app.engine.cosSin(app.rope.number, positions.flat(), positions[0].length,
+    app.pairs);
   const unit = app.rope.rope.scale;
   return { cos: cos.map((c) => c / unit), sin: sin.map((s) => s / unit) };
 }
@@ -243,26 +279,29 @@ function planeScores(app, half, axes) {
   const on = (axis) => Array.from({ length: axes }, (_, k) => k === axis);
   const rows = rotations(app, half + 1, 1, on(axes - 2));
   const columns = rotations(app, half + 1, 1, on(axes - 1));
-  const rest = Array.from({ length: axes }, (_, k) => (k < axes - 2 ? app.state.plane : 0));
-  const first = app.engine.cosSin(app.rope.number, rest, axes, pairs);
-  const unit = app.rope.rope.scale;
+  const rest = Array.from({ length: axes }, (_, k) => k < axes - 2);
+  const first = app.rope.rope.growth ? exactRotations(app, [rest.map((is) => (is ? app.state.plane : 0))])
+    : rotationAt(app, app.state.plane, rest);
   const scores = new Float64Array(side * side);
   const [a, b] = [new Float64Array(pairs), new Float64Array(pairs)]; // first and row, together
   for (let row = -half; row <= half; ++row) {
     for (let pair = 0; pair < pairs; ++pair) {
-      const [c, s] = [first.cos[pair] / unit, first.sin[pair] / unit];
+      const [c, s] = [first.cos[pair], first.sin[pair]];
       const k = Math.abs(row) * pairs + pair;
       const rowSin = Math.sign(row) * rows.sin[k];
       a[pair] = c * rows.cos[k] - s * rowSin;
       b[pair] = c * rowSin + s * rows.cos[k];
     }
-    for (let column = -half; column <= half; ++column) {
-      const sign = Math.sign(column);
-      let sum = 0;
-      for (let pair = 0, k = Math.abs(column) * pairs; pair < pairs; ++pair, ++k) {
-        sum += a[pair] * columns.cos[k] - b[pair] * sign * columns.sin[k];
+    const middle = (row + half) * side + half;
+    for (let column = 0; column <= half; ++column) { // and its mirror, whose sines are negative
+      let even = 0;
+      let odd = 0;
+      for (let pair = 0, k = column * pairs; pair < pairs; ++pair, ++k) {
+        even += a[pair] * columns.cos[k];
+        odd += b[pair] * columns.sin[k];
       }
-      scores[(row + half) * side + column + half] = sum / pairs;
+      scores[middle + column] = (even - odd) / pairs;
+      scores[middle - column] = (even + odd) / pairs;
     }
   }
   return scores;

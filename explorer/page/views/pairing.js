@@ -17,17 +17,26 @@ export const pairing = {
   draw(app, root) {
     const { rope } = app.rope;
     const head = reduced(rope);
-    const width = Math.max(320, root.clientWidth);
     const same = rope.pairing === rope.output_pairing;
+    const width = Math.max(320, app.width);
     const svg = s("svg", { viewBox: `0 0 ${width} ${same ? 150 : 290}`, width,
       height: same ? 150 : 290, class: "chart", role: "img", "aria-label": sentence(rope) });
-    svg.append(drawHead(app, head, rope.pairing, 72, width, same ? "in and out" : "in", rope));
-    if (!same) {
-      svg.append(drawHead(app, head, rope.output_pairing, 212, width, "out", rope));
-    }
+    this.fill = (chosen) => {
+      this.chosen = chosen;
+      svg.replaceChildren(
+        drawHead(head, chosen, rope.pairing, 72, width, same ? "in and out" : "in", rope));
+      if (!same) svg.append(drawHead(head, chosen, rope.output_pairing, 212, width, "out", rope));
+    };
+    this.fill(chosenPair(head, app));
     root.append(svg, h("p", {}, sentence(rope)),
       head.whole ? null : h("p", { class: "note" },
         `Drawn with ${head.cells} cells for ${rope.head_dim} elements; numbers are pairs.`));
+  },
+
+  /** The position changes nothing here, and the pair only where it is drawn as another one. */
+  move(app) {
+    const chosen = chosenPair(reduced(app.rope.rope), app);
+    if (chosen !== this.chosen) this.fill(chosen);
   },
 
   /** The wanted context changes nothing here. */
@@ -64,14 +73,19 @@ function reduced(rope) {
   return { whole, cells: CELLS, rotated, offset };
 }
 
-function drawHead(app, { whole, cells, rotated, offset }, order, y, width, name, rope) {
+/** The pair of the drawn head that stands for the chosen one. */
+function chosenPair({ whole, rotated }, app) {
+  const pairs = rotated / 2;
+  return whole ? app.state.pair
+    : Math.min(pairs - 1, Math.floor((app.state.pair / app.pairs) * pairs));
+}
+
+function drawHead({ cells, rotated, offset }, chosen, order, y, width, name, rope) {
   const margin = 18;
   const size = Math.min(56, (width - 2 * margin) / cells);
   const left = (width - size * cells) / 2;
   const group = s("g");
   const pairs = rotated / 2;
-  const chosen = whole ? app.state.pair
-    : Math.min(pairs - 1, Math.floor((app.state.pair / app.pairs) * pairs));
   const center = (cell) => left + (cell + 0.5) * size;
   for (let pair = 0; pair < pairs; ++pair) {
     const [a, b] = order === "interleaved" ? [2 * pair, 2 * pair + 1] : [pair, pair + pairs];

@@ -21,7 +21,7 @@ export const plan = {
     }
     this.found = null;
     try {
-      this.found = app.engine.call("plan", { model: app.file.number, rope: app.rope.rope.name,
+      this.found = app.engine.plan({ model: app.file.number, rope: app.rope.rope.name,
         context: app.context });
     } catch (error) {
       root.append(h("p", { class: "error" }, error.message));
@@ -34,7 +34,8 @@ export const plan = {
     const { found } = this;
     root.append(h("p", { class: "lead" }, found.sentence));
     if (found.options.length === 0) {
-      root.append(h("p", {}, "Choose a longer wanted context to see what extends it."));
+      root.append(h("p", {}, found.no_options ??
+        "Choose a longer wanted context to see what extends it."));
       return;
     }
     root.append(effects(found), ...found.options.map((option, k) => lines(option, k === 0)));

@@ -5,6 +5,7 @@
 
 import { Chart, geometric, legend } from "../chart.js";
 import { count, s, si } from "../dom.js";
+import { Known } from "../known.js";
 
 const STYLES = {
   float32: ["var(--c1)", null],
@@ -18,10 +19,10 @@ const power = (value) => `10${String(Math.round(Math.log10(value)))
 
 const BFLOAT16_ROUNDING = 2 ** -9;
 const POSITIONS = 90;
-const DRAFT_POSITIONS = 12;
 
 export const precision = {
   id: "precision",
+  known: new Known(5000),
   title: "Precision",
   slow: true,
   caption:
@@ -31,13 +32,12 @@ export const precision = {
 
   draw(app, root, draft) {
     const last = Math.max(1024, app.context, app.rope.rope.context.extended ?? 0) - 1;
-    const some = geometric(1, last, draft ? DRAFT_POSITIONS : POSITIONS);
-    this.positions = [...new Set(some.map(Math.round))];
-    const found = app.engine.call("precision", { rope: app.rope.number,
-      positions: this.positions });
-    this.methods = found.methods;
+    // While the context is dragged, positions that do not depend on it: they are known.
+    const some = draft ? powersBelow(last) : geometric(1, last, POSITIONS).map(Math.round);
+    this.positions = [...new Set(some)];
+    this.methods = this.errors(app, this.positions);
     const chart = new Chart({
-      width: root.clientWidth, height: app.chartHeight,
+      width: app.width, height: app.chartHeight,
       x: { min: 1, max: last, log: true, label: "position" },
       y: { min: 1e-9, max: 100, log: true, label: "largest error of cos or sin", format: power },
       label: "Largest error of cos or sin by position: " + this.methods.map((m) =>
@@ -49,7 +49,7 @@ export const precision = {
     }
     chart.level(BFLOAT16_ROUNDING, "rounding of bfloat16", "var(--soft)", { at: "middle" });
     const trained = app.rope.rope.context.trained;
-    if (trained) chart.upright(trained, `trained ${count(trained)}`, "var(--c3)");
+    chart.uprights(trained ? [[trained, `trained ${count(trained)}`, "var(--c3)"]] : []);
     this.mark = s("line", { stroke: "var(--ink)", "stroke-opacity": 0.6, y1: chart.top,
       y2: chart.bottom, "data-live": true });
     chart.over.append(this.mark);
@@ -57,6 +57,21 @@ export const precision = {
     app.pick(chart, (event) => app.set({ position: Math.round(chart.valueAt(event)) }));
     root.append(chart.svg, legend(this.methods.map(({ method }) => [method, ...STYLES[method]])));
     this.move(app);
+  },
+
+  /** Errors by method at positions. */
+  errors(app, positions) {
+    const { number } = app.rope;
+    const rows = this.known.at(number, positions, (missing) => {
+      const { methods } = app.engine.precision({ rope: number, positions: missing });
+      return missing.map((_, k) => methods.map((m) => ({ method: m.method,
+        angle_error: m.angle_error[k], value_error: m.value_error[k], pair: m.pair[k] })));
+    });
+    return rows[0].map(({ method }, k) => {
+      const all = (key) => rows.map((row) => row[k][key]);
+      return { method, angle_error: all("angle_error"), value_error: all("value_error"),
+        pair: all("pair") };
+    });
   },
 
   move(app) {
@@ -67,11 +82,17 @@ export const precision = {
 
   readout(app) {
     const position = Math.round(app.state.position);
-    const { methods } = app.engine.call("precision", { rope: app.rope.number,
-      positions: [position] });
+    const methods = this.errors(app, [position]);
     return [["position", String(position)],
       ...methods.map((m) => [m.method, String(m.value_error[0])])];
   },
 
   data: () => ({ positions: precision.positions, methods: precision.methods }),
 };
+
+/** 1, 2, 4, ..., and `last`. */
+function powersBelow(last) {
+  const powers = [];
+  for (let power = 1; power < last; power *= 2) powers.push(power);
+  return [...powers, last];
+}

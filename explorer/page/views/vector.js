@@ -15,7 +15,7 @@ export const vector = {
 
   draw(app, root) {
     const { pairs } = app;
-    const width = root.clientWidth;
+    const width = app.width;
     const columns = [32, 24, 16, 12, 8, 6].find((n) => width / n >= 46) ?? 6;
     const cell = width / columns;
     const rows = Math.ceil(pairs / columns);
@@ -26,21 +26,27 @@ export const vector = {
       "aria-label": `${pairs} dials, one for each pair` });
     this.hands = [];
     this.rings = [];
+    this.paths = new Map(); // by colour: all hands, and all their ends, are one path each
     for (let pair = 0; pair < pairs; ++pair) {
       const x = (pair % columns + 0.5) * cell;
       const y = Math.floor(pair / columns) * high + r + 4;
       const color = axisColor(app.rope, pair);
       const ring = s("circle", { cx: x, cy: y, r, fill: "var(--tint)", stroke: "var(--grid)",
         "stroke-width": 1.5 });
-      const hand = s("line", { x1: x, y1: y, stroke: color, "stroke-width": 2.6,
-        "stroke-linecap": "round" });
-      const dot = s("circle", { r: 3.4, fill: color });
-      const dial = s("g", { class: "dial", onclick: () => app.set({ pair }) }, ring, hand, dot,
+      const dial = s("g", { class: "dial", onclick: () => app.set({ pair }) }, ring,
         s("text", { x, y: y + r + 13, "text-anchor": "middle", fill: "var(--soft)",
           "font-size": 11 }, String(pair)));
       svg.append(dial);
       this.rings.push(ring);
-      this.hands.push({ hand, dot, x, y, r: r - 4 });
+      this.hands.push({ color, x, y, r: r - 4 });
+    }
+    for (const { color } of this.hands) {
+      if (this.paths.has(color)) continue;
+      const lines = (wide) => s("path", { stroke: color, "stroke-width": wide, fill: "none",
+        "stroke-linecap": "round", "pointer-events": "none" });
+      const paths = [lines(2.6), lines(6.8)];
+      this.paths.set(color, paths);
+      svg.append(...paths);
     }
     this.svg = svg;
     root.append(svg, h("p", { class: "note" },
@@ -58,14 +64,17 @@ export const vector = {
   move(app) {
     const { cos, sin } = app.now();
     const unit = app.rope.rope.scale;
-    this.hands.forEach(({ hand, dot, x, y, r }, pair) => {
-      const tipX = (x + (r * cos[pair]) / unit).toFixed(1);
-      const tipY = (y - (r * sin[pair]) / unit).toFixed(1);
-      hand.setAttribute("x2", tipX);
-      hand.setAttribute("y2", tipY);
-      dot.setAttribute("cx", tipX);
-      dot.setAttribute("cy", tipY);
+    const tenth = (value) => Math.round(10 * value) / 10;
+    const drawn = new Map([...this.paths.keys()].map((color) => [color, ["", ""]]));
+    this.hands.forEach(({ color, x, y, r }, pair) => {
+      const tip = `${tenth(x + (r * cos[pair]) / unit)} ${tenth(y - (r * sin[pair]) / unit)}`;
+      const texts = drawn.get(color);
+      texts[0] += `M${tenth(x)} ${tenth(y)}L${tip}`;
+      texts[1] += `M${tip}h0`;
     });
+    for (const [color, texts] of drawn) {
+      this.paths.get(color).forEach((path, k) => path.setAttribute("d", texts[k]));
+    }
     if (this.chosen !== app.state.pair) {
       this.rings[this.chosen]?.setAttribute("stroke", "var(--grid)");
       this.rings[app.state.pair].setAttribute("stroke", "var(--ink)");

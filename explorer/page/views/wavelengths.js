@@ -19,7 +19,7 @@ export const wavelengths = {
     const shown = rope.wavelengths.filter((w) => w !== null);
     const pairs = rope.wavelengths.length;
     const chart = new Chart({
-      width: root.clientWidth, height: app.chartHeight,
+      width: app.width, height: app.chartHeight,
       x: { min: -0.7, max: pairs - 0.3, label: "pair", format: String },
       y: { min: 1, max: top(app), log: true,
         label: "positions per turn" },
