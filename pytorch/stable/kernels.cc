@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +16,7 @@
 #include "pytorch/shared/call_positions.h"
 #include "pytorch/shared/rope_set.h"
 #include "pytorch/stable/arguments.h"
+#include "pytorch/stable/ropes.h"
 #include "pytorch/stable/tensor.h"
 #include "rotary/error.h"
 #include "rotary/rope.h"
@@ -28,30 +27,6 @@ namespace {
 
 /// The version of the headers that this is compiled with, which PyTorch asks for.
 constexpr std::uint64_t kBuildVersion = TORCH_ABI_VERSION;
-
-// ---- Ropes on PyTorch's threads -----------------------------------------------------------------
-
-using Task = std::function<void(int)>;
-
-Threads torch_threads(int count) {
-  return {.count = count, .run = [](int tasks, const Task& task) {
-            const auto run = [](std::int64_t begin, std::int64_t end, void* context) {
-              const auto& each = *static_cast<const Task*>(context);
-              for (std::int64_t i = begin; i < end; ++i) each(static_cast<int>(i));
-            };
-            check(torch_parallel_for(0, tasks, 1, run, const_cast<Task*>(&task)), "parallel_for");
-          }};
-}
-
-struct StableRopes : RopeSet {
-  StableRopes(std::string_view text, int threads) : RopeSet(text, torch_threads(threads)) {}
-};
-
-std::shared_ptr<const StableRopes> find_ropes(std::string_view text) {
-  std::uint32_t threads = 1;
-  check(torch_get_num_threads(&threads), "get_num_threads");
-  return RopeCache<StableRopes>::find(text, static_cast<int>(threads));
-}
 
 // ---- By positions -------------------------------------------------------------------------------
 
@@ -163,19 +138,6 @@ void rotate_in_place(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_
 }
 
 // ---- By cos/sin tables --------------------------------------------------------------------------
-
-/// One column per pair, or two, as in Hugging Face transformers.
-TableWidth width_of(const RopeSet& ropes, const ConstTensorView& cos) {
-  const std::int64_t pairs = ropes.frequencies().pairs;
-  const std::int64_t columns =
-      cos.rank == 0 ? 0 : cos.shape[static_cast<std::size_t>(cos.rank - 1)];
-  if (columns != pairs && columns != 2 * pairs) {
-    throw std::invalid_argument("[rotate_table] cos and sin must have " + std::to_string(pairs) +
-                                " or " + std::to_string(2 * pairs) + " columns, got " +
-                                std::to_string(columns));
-  }
-  return columns == pairs ? TableWidth::kPairs : TableWidth::kTwicePairs;
-}
 
 template <RotationOp kOp>
 void rotate_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
