@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -168,6 +169,32 @@ void rotate_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /
   stack[0] = boxed_list(std::move(made.results));
 }
 
+/// In place, by rows of a table for all positions; see pytorch/cached_table.cc.
+template <RotationOp kOp>
+void rotate_cached_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
+  constexpr const char* kName = name_of(kOp);
+  Arguments from(stack);
+  const std::vector<Tensor> tensors = from.tensors();
+  const Tensor cos = from.tensor();
+  const Tensor sin = from.tensor();
+  const String text(from.string());
+  const Tensor positions = from.maybe_tensor();
+  const std::int64_t token_dim = from.integer();
+  if (tensors.empty()) return;
+  const auto described = descriptions(kName, tensors);
+  const DeviceGuard guard(described[0]);
+  const auto ropes = find_ropes(text.view());
+  std::vector<Operand> operands;
+  operands.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    operands.emplace_back(heads_view(kName, described[i], mutable_data(tensors[i]), token_dim));
+  }
+  std::optional<ConstTensorView> rows;
+  if (positions) rows = plain_view(kName, positions);
+  apply_cached_table(kOp, *ropes, {plain_view(kName, cos), plain_view(kName, sin)}, rows, operands,
+                     stream_of(described[0]));
+}
+
 // ---- Gradient of positions ----------------------------------------------------------------------
 
 /// Writes the gradient of the positions of `operands` to `result`, [axes, batch, tokens]: taken at
@@ -293,6 +320,8 @@ void implement_all(const char* operators, const char* key) {
   implement_rotation<RotationOp::kShiftAdjoint>(library);
   implement<rotate_table<RotationOp::kRotate>>(library, "rotate_table");
   implement<rotate_table<RotationOp::kAdjoint>>(library, "adjoint_table");
+  implement<rotate_cached_table<RotationOp::kRotate>>(library, "rotate_table_");
+  implement<rotate_cached_table<RotationOp::kAdjoint>>(library, "adjoint_table_");
   implement<position_gradient>(library, "position_gradient");
   implement<frequencies_like>(library, "frequencies_like");
 }

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -87,6 +88,23 @@ PyObject* wrap(std::vector<Tensor>&& tensors) {
     PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
   }
   return tuple.release();
+}
+
+/// Tensors that were written to, as the result of a call in place.
+PyObject* written(PyObject* tuple) {
+  const Reference done(
+      checked(PyObject_CallFunctionObjArgs(python().increment_version, tuple, nullptr)));
+  return new_reference(PyTuple_Size(tuple) == 1 ? PyTuple_GetItem(tuple, 0) : tuple);
+}
+
+std::vector<Operand> in_place(const char* name, const std::vector<Input>& tensors,
+                              std::int64_t token_dim) {
+  std::vector<Operand> operands;
+  operands.reserve(tensors.size());
+  for (const Input& x : tensors) {
+    operands.emplace_back(heads_view(name, x.described, x.data, token_dim));
+  }
+  return operands;
 }
 
 /// Runs the function; exceptions become Python's, as operators raise them.
@@ -170,16 +188,9 @@ PyObject* rotate_in_place(PyObject* /*module*/, PyObject* const* arguments, Py_s
     {
       const GilReleased released;
       const DeviceGuard guard(call.tensors[0].described);
-      std::vector<Operand> operands;
-      operands.reserve(call.tensors.size());
-      for (const Input& x : call.tensors) {
-        operands.emplace_back(heads_view(name_of(kOp), x.described, x.data, call.token_dim));
-      }
-      run(kOp, call, *ropes, operands);
+      run(kOp, call, *ropes, in_place(name_of(kOp), call.tensors, call.token_dim));
     }
-    const Reference done(
-        checked(PyObject_CallFunctionObjArgs(python().increment_version, call.tuple, nullptr)));
-    return new_reference(call.tensors.size() == 1 ? PyTuple_GetItem(call.tuple, 0) : call.tuple);
+    return written(call.tuple);
   });
 }
 
@@ -219,6 +230,41 @@ PyObject* rotate_table(PyObject* /*module*/, PyObject* const* arguments, Py_ssiz
   });
 }
 
+template <RotationOp kOp>
+PyObject* rotate_cached_table(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  return as_python([&] {
+    PythonArguments from(arguments, count, 6);
+    std::vector<Input> tensors;
+    Input cos;
+    Input sin;
+    PyObject* rope = nullptr;
+    std::optional<Input> positions;
+    std::int64_t token_dim = 0;
+    PyObject* const tuple = from.read(tensors);
+    from.read_table(cos);
+    from.read_table(sin);
+    from.read_text(rope);
+    from.read_positions(positions);
+    from.read(token_dim);
+    if (!from.ok || from.has_derivative || dispatcher_is_needed()) {
+      return new_reference(Py_NotImplemented);
+    }
+    const auto ropes = ropes_of(rope);
+    {
+      constexpr const char* kName = name_of(kOp);
+      const GilReleased released;
+      const DeviceGuard guard(tensors[0].described);
+      std::optional<ConstTensorView> rows;
+      if (positions) rows = plain_view(kName, positions->described, positions->data);
+      apply_cached_table(
+          kOp, *ropes,
+          {plain_view(kName, cos.described, cos.data), plain_view(kName, sin.described, sin.data)},
+          rows, in_place(kName, tensors, token_dim), stream_of(tensors[0].described));
+    }
+    return written(tuple);
+  });
+}
+
 // ---- The module ---------------------------------------------------------------------------------
 
 using FastCall = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -242,6 +288,8 @@ PyModuleDef* definition() {
                                   method("shift_", rotate_in_place<kShift>),
                                   method("rotate_table", rotate_table<kRotate>),
                                   method("adjoint_table", rotate_table<kAdjoint>),
+                                  method("rotate_table_", rotate_cached_table<kRotate>),
+                                  method("adjoint_table_", rotate_cached_table<kAdjoint>),
                                   {nullptr, nullptr, 0, nullptr}};
   static PyModuleDef module = {PyModuleDef_HEAD_INIT,
                                "rotary_torch_calls",

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "pytorch/shared/call_positions.h"
 #include "pytorch/stable/tensor.h"
 
 namespace rotary::torch::stable {
@@ -50,6 +51,28 @@ TableWidth width_of(const RopeSet& ropes, const ConstTensorView& cos) {
                                 std::to_string(columns));
   }
   return columns == pairs ? TableWidth::kPairs : TableWidth::kTwicePairs;
+}
+
+void apply_cached_table(RotationOp op, const RopeSet& ropes, const CosSinTable& table,
+                        const std::optional<ConstTensorView>& positions,
+                        std::span<const Operand> operands, const Stream& stream) {
+  const char* const name = op == RotationOp::kRotate ? "rotate_table_" : "adjoint_table_";
+  const ConstTensorView& cos = table.cos;
+  const std::int64_t pairs = ropes.frequencies().pairs;
+  if (cos.rank < 1 || cos.shape[static_cast<std::size_t>(cos.rank - 1)] != pairs) {
+    throw std::invalid_argument('[' + std::string(name) +
+                                "] cos and sin must have a column for each of " +
+                                std::to_string(pairs) + " pairs");
+  }
+  const TableRope rope(table, ropes.layout(), TableWidth::kPairs, ropes.rope().options().threads);
+  if (!positions) {
+    return op == RotationOp::kRotate ? rope.rotate(operands, stream)
+                                     : rope.adjoint(operands, stream);
+  }
+  const Positions rows = make_positions(name, ropes, {.positions = positions}, operands[0].in,
+                                        PositionKind::kAbsolute);
+  return op == RotationOp::kRotate ? rope.rotate(operands, rows, stream)
+                                   : rope.adjoint(operands, rows, stream);
 }
 
 }  // namespace rotary::torch::stable

@@ -24,6 +24,9 @@ from torch import Tensor
 from .stable_derivatives import (
     ROTATIONS,
     TABLES,
+    apply_plain,
+    apply_rotation,
+    apply_table,
     autograd_in_place,
     autograd_position_gradient,
     autograd_rotation,
@@ -31,8 +34,6 @@ from .stable_derivatives import (
     below_autograd,
     layout_of,
     needs_derivative,
-    rotation_with_derivative,
-    table_with_derivative,
 )
 
 OLDEST = (2, 11)
@@ -50,6 +51,10 @@ def schemas() -> list[str]:
         found.append(
             f"{name}(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) "
             f"-> Tensor[]"
+        )
+        found.append(
+            f"{name}_(Tensor(a!)[] tensors, Tensor cos, Tensor sin, str rope, "
+            f"Tensor? positions=None, int token_dim=-3) -> ()"
         )
     found.append("frequencies_like(Tensor like, str rope) -> Tensor")
     found.append(
@@ -134,6 +139,14 @@ def _fake_table(name: str) -> Callable[..., Any]:
     return fake
 
 
+def _fake_cached_table(name: str) -> Callable[..., None]:
+    def fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, *rest: Any) -> None:
+        for x in tensors:
+            _check_rank(name, x, rest[1] if len(rest) > 1 else -3)
+
+    return fake
+
+
 def _fake_position_gradient(
     tensors: Sequence[Tensor],
     grads: Sequence[Tensor],
@@ -151,6 +164,21 @@ def _fake_position_gradient(
 def _fake_frequencies_like(like: Tensor, rope: str) -> Tensor:
     layout = layout_of(rope)
     return like.new_empty((layout.pairs, layout.axes), dtype=torch.float64)
+
+
+def _autograd_cached_table(operators: Any, name: str) -> Callable[..., None]:
+    """An inference cache has no gradient."""
+    op = getattr(operators.ops, name + "_").default
+
+    def autograd(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, *rest: Any) -> None:
+        if needs_derivative(tensors, cos, sin):
+            raise ValueError(
+                f"[{name}_] has no gradient: use rotate_table for tensors that need one"
+            )
+        below_autograd(op, tensors, cos, sin, *rest)
+        torch.autograd.graph.increment_version(tensors)
+
+    return autograd
 
 
 # ---- Loading -------------------------------------------------------------------------------------
@@ -176,8 +204,8 @@ def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
     where this PyTorch or this Python has not all that they use, which is not in the stable ABI."""
     calls: dict[str, Callable[..., Any]] = defaultdict(lambda: _refuse)
     try:
-        exchange = torch.Tensor.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
-        handles = torch._C._aoti  # type: ignore[attr-defined]
+        exchange = torch.Tensor.__dlpack_c_exchange_api__
+        handles = torch._C._aoti
         from_handle = handles.alloc_tensor_by_stealing_from_void_ptr
         needs_dispatcher = (
             torch._C._are_functorch_transforms_active,
@@ -226,10 +254,11 @@ class Operators:
         self.direct = direct_calls(path)
         self._register(namespace)
         for name in ROTATIONS:
-            setattr(self, name, self._function(name, rotation_with_derivative))
+            setattr(self, name, self._function(name, apply_rotation))
             setattr(self, f"{name}_", self._in_place(f"{name}_"))
         for name in TABLES:
-            setattr(self, name, self._function(name, table_with_derivative))
+            setattr(self, name, self._function(name, apply_table))
+            setattr(self, f"{name}_", self._in_place(f"{name}_"))
 
     def _register(self, namespace: str) -> None:
         def add(name: str, fake: Callable[..., Any], autograd: Callable[..., Any]) -> None:
@@ -241,19 +270,20 @@ class Operators:
             add(f"{name}_", _fake_in_place(name), autograd_in_place(self, name))
         for name in TABLES:
             add(name, _fake_table(name), autograd_table(self, name))
+            add(f"{name}_", _fake_cached_table(f"{name}_"), _autograd_cached_table(self, name))
         gradient = autograd_position_gradient(self)
         add("position_gradient", _fake_position_gradient, gradient)
         frequencies = self.ops.frequencies_like.default
         add("frequencies_like", _fake_frequencies_like, partial(below_autograd, frequencies))
 
-    def _function(self, name: str, with_derivative: Callable[..., Any]) -> Callable[..., Any]:
+    def _function(self, name: str, apply: Callable[..., Any]) -> Callable[..., Any]:
         op = getattr(self.ops, name).default
         direct = self.direct[name]
 
         def function(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
             results = direct(tensors, *rest)
             if results is None:
-                results = with_derivative(self, name, tensors, *rest)
+                results = apply(apply_plain, self, name, tensors, *rest)
             elif results is not NotImplemented:
                 return results
             elif needs_derivative(tensors, *rest):

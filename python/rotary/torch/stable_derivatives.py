@@ -124,17 +124,18 @@ def below_autograd(op: Any, *args: Any) -> Any:
         raise ValueError(message) from None
 
 
-def _results(count: int, found: Any) -> Any:
-    """What a direct call has found, as a tuple; None if it is for the dispatcher."""
+def _direct(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
+    """The results of a direct call, as a tuple; None if it is for the dispatcher."""
+    found = operators.direct[name](tuple(tensors), *rest)
     if found is None or found is NotImplemented:
         return None
-    return (found,) if count == 1 else found
+    return (found,) if len(tensors) == 1 else found
 
 
 def _forward(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
     """An operator inside a Function, which turns derivatives off: outer transforms of torch.func,
     whose levels come after autograd's own, are to see the call with derivatives."""
-    results = _results(len(tensors), operators.direct[name](tuple(tensors), *rest))
+    results = _direct(operators, name, tensors, *rest)
     if results is not None:
         return results
     op = getattr(operators.ops, name).default
@@ -144,10 +145,8 @@ def _forward(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -
 
 def _call(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
     """An operator in a backward pass, which may have derivatives itself."""
-    results = _results(len(tensors), operators.direct[name](tuple(tensors), *rest))
-    if results is not None:
-        return results
-    return getattr(operators.ops, name).default(tensors, *rest)
+    results = _direct(operators, name, tensors, *rest)
+    return getattr(operators.ops, name).default(tensors, *rest) if results is None else results
 
 
 def _tangents(op: Any, tensors: Sequence[Any], *rest: Any) -> tuple[Any, ...]:
@@ -304,6 +303,12 @@ def _apply(function: Any, *args: Any) -> Any:
         return _single_level(function).apply(*args)
 
 
+def apply_plain(function: Any, *args: Any) -> Any:
+    """function.apply where no transform of torch.func is active: without the search of default
+    arguments, which takes longer than all the rest."""
+    return super(torch.autograd.Function, function).apply(*args)
+
+
 def needs_derivative(tensors: Sequence[Tensor], *rest: Any) -> bool:
     """Whether gradients, or tangents of forward mode, are asked for."""
     if torch.autograd.forward_ad._current_level >= 0:
@@ -314,7 +319,8 @@ def needs_derivative(tensors: Sequence[Tensor], *rest: Any) -> bool:
     return any(x.requires_grad for x in (*tensors, *more))
 
 
-def rotation_with_derivative(
+def apply_rotation(
+    apply: Callable[..., Any],
     operators: Any,
     name: str,
     tensors: Sequence[Tensor],
@@ -325,10 +331,11 @@ def rotation_with_derivative(
     token_dim: int = -3,
 ) -> Any:
     rest = (rope, first, token_dim, positions, cu_seqlens)
-    return _apply(_Rotation, (operators, name), *rest, *tensors)
+    return apply(_Rotation, (operators, name), *rest, *tensors)
 
 
-def table_with_derivative(
+def apply_table(
+    apply: Callable[..., Any],
     operators: Any,
     name: str,
     tensors: Sequence[Tensor],
@@ -337,7 +344,7 @@ def table_with_derivative(
     rope: str,
     token_dim: int = -3,
 ) -> Any:
-    return _apply(_Table, (operators, name), rope, token_dim, cos, sin, *tensors)
+    return apply(_Table, (operators, name), rope, token_dim, cos, sin, *tensors)
 
 
 def autograd_rotation(operators: Any, name: str) -> Callable[..., Any]:
@@ -346,7 +353,7 @@ def autograd_rotation(operators: Any, name: str) -> Callable[..., Any]:
     def autograd(tensors: Sequence[Tensor], rope: str, *rest: Any) -> Any:
         if not needs_derivative(tensors, *rest):
             return below_autograd(op, tensors, rope, *rest)
-        return list(rotation_with_derivative(operators, name, tensors, rope, *rest))
+        return list(apply_rotation(_apply, operators, name, tensors, rope, *rest))
 
     return autograd
 
@@ -373,7 +380,7 @@ def autograd_table(operators: Any, name: str) -> Callable[..., Any]:
     def autograd(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, *rest: Any) -> Any:
         if not needs_derivative(tensors, cos, sin):
             return below_autograd(op, tensors, cos, sin, rope, *rest)
-        return list(table_with_derivative(operators, name, tensors, cos, sin, rope, *rest))
+        return list(apply_table(_apply, operators, name, tensors, cos, sin, rope, *rest))
 
     return autograd
 
