@@ -82,6 +82,7 @@ cross: ## Build the library for the other architecture and run its tests in an e
 
 wheel: ## Build the Python package as a manylinux wheel, into build/wheelhouse
 	@scripts/bootstrap.sh wheel
+	@scripts/venv.sh
 	@scripts/wheel.sh
 
 install: ## Install library, C API, headers and command to PREFIX (/usr/local); DESTDIR works

@@ -1,5 +1,7 @@
 # Finds the PyTorch of ROTARY_PYTHON, or else the LibTorch in CMAKE_PREFIX_PATH or Torch_DIR.
-# With ROTARY_BUILD_TORCH=AUTO, as in a wheel, a missing PyTorch sets it to OFF and says so.
+# With ROTARY_BUILD_TORCH=AUTO, as in `pip install .`, a missing PyTorch sets it to OFF and says so.
+# With STABLE, as in the wheel of scripts/wheel.sh, it is OFF, and ROTARY_BUILD_TORCH_STABLE ON: only the
+# library for PyTorch's stable ABI is built, with the headers of PyTorch 2.11 or newer.
 # Included at the top level, so that every folder sees its targets.
 if(SKBUILD AND NOT ROTARY_PYTHON)
   set(ROTARY_PYTHON "${Python_EXECUTABLE}")
@@ -47,6 +49,9 @@ macro(rotary_host_torch folder)
 endmacro()
 
 set(oldest_torch 2.7)
+if(ROTARY_BUILD_TORCH STREQUAL "STABLE")
+  set(oldest_torch 2.11)
+endif()
 set(ROTARY_TORCH_VERSION "")
 set(torch_cuda "")
 if(ROTARY_PYTHON AND NOT Torch_DIR)
@@ -75,6 +80,17 @@ if(ROTARY_PYTHON AND NOT Torch_DIR)
     set(ROTARY_BUILD_TORCH OFF)
     return()
   endif()
+endif()
+
+if(ROTARY_BUILD_TORCH STREQUAL "STABLE")
+  if(NOT torch_found)
+    message(FATAL_ERROR "rotary: ROTARY_BUILD_TORCH=STABLE needs a Python with PyTorch, -DROTARY_PYTHON=")
+  endif()
+  set(TORCH_INSTALL_PREFIX "${torch_folder}")
+  set(ROTARY_BUILD_TORCH OFF)
+  set(ROTARY_BUILD_TORCH_STABLE ON)
+  message(STATUS "rotary: PyTorch operators for every PyTorch from ${oldest_torch} on")
+  return()
 endif()
 
 if(torch_cuda AND NOT ROTARY_HAS_CUDA)

@@ -8,19 +8,22 @@
 # $PYTHON (python3); from Python 3.12 on one wheel is for all later versions. auditwheel copies the
 # libraries into it that manylinux does not promise (OpenMP, Highway) and names the oldest glibc.
 #
-# Without the CUDA engine (-DROTARY_CUDA=ON adds it) and without PyTorch's operators: these belong
-# to one version of PyTorch, and `pip install .` builds them for the one that is installed.
+# Without the CUDA engine (-DROTARY_CUDA=ON adds it). Of PyTorch's operators it has those for the stable
+# ABI, which run in every PyTorch from 2.11 on: built with the headers of the PyTorch of $PYTHON or of
+# .venv (scripts/venv.sh), whose libraries are not copied. -DROTARY_BUILD_TORCH=OFF leaves them out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 wheelhouse=${WHEELHOUSE:-$PWD/build/wheelhouse}
 work=$PWD/build/wheel
 log=$work/log.txt
-settings=(-Ccmake.define.ROTARY_CUDA=OFF -Ccmake.define.ROTARY_BUILD_TORCH=OFF)
+torch=STABLE
+settings=(-Ccmake.define.ROTARY_CUDA=OFF)
 for definition in "$@"; do
   case $definition in
+    -DROTARY_BUILD_TORCH=OFF | -DROTARY_BUILD_TORCH=STABLE) torch=${definition#*=} ;;
     -DROTARY_BUILD_TORCH=*)
-      echo 'This wheel has no PyTorch operators; pip install ".[torch]" builds them.' >&2
+      echo 'This wheel is not for one PyTorch; pip install ".[torch]" builds all operators for it.' >&2
       exit 2
       ;;
     -D*=*) settings+=("-Ccmake.define.${definition#-D}") ;;
@@ -30,6 +33,24 @@ for definition in "$@"; do
       ;;
   esac
 done
+
+# The PyTorch whose headers the operators are compiled with; CMake looks at its version.
+settings+=("-Ccmake.define.ROTARY_BUILD_TORCH=$torch")
+if [[ $torch == STABLE ]]; then
+  headers=
+  for candidate in "${PYTHON:-python3}" .venv/bin/python; do
+    if "$candidate" -c 'import importlib.util; raise SystemExit(not importlib.util.find_spec("torch"))' 2>/dev/null; then
+      headers=$("$candidate" -c 'import sys; print(sys.executable)')
+      break
+    fi
+  done
+  if [[ -z $headers ]]; then
+    echo "The wheel needs the headers of PyTorch 2.11 or newer: run scripts/venv.sh, or set PYTHON to" \
+      "a Python that has it. -DROTARY_BUILD_TORCH=OFF builds a wheel without rotary.torch's operators." >&2
+    exit 1
+  fi
+  settings+=("-Ccmake.define.ROTARY_PYTHON=$headers")
+fi
 
 # One folder for each set of options: CMake cannot change the compiler of an existing one.
 folder=$work/cmake-$(echo "${settings[@]}" "${CXX:-}" | sha256sum | cut -c 1-8)
@@ -73,7 +94,7 @@ rm -rf "$work/built" "$work/repaired"
 "$work/env/bin/python" -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps \
   --no-index -w "$work/built" "-Cbuild-dir=$folder" "${settings[@]}" -v . >"$log" 2>&1 ||
   fail "Building the wheel"
-PATH=$work/env/bin:$PATH "$work/env/bin/auditwheel" repair --only-plat -w "$work/repaired" \
+PATH=$work/env/bin:$PATH "$work/env/bin/auditwheel" repair --only-plat --exclude 'libtorch*' -w "$work/repaired" \
   "$work"/built/rotary-*.whl >>"$log" 2>&1 || fail "auditwheel"
 
 wheel=$(echo "$work"/repaired/rotary-*.whl)

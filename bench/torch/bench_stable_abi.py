@@ -27,11 +27,11 @@ TEXT = rotary.torch.rope_text(rotary.Rope(head_dim=128, theta=5e5, pairing="half
 TOKENS = {"decoding step": 1, "prefill of 2,048": 2048}
 
 
-def timed(call: Callable[[], object], repeats: int) -> float:
-    begin = time.perf_counter()
+def timed(call: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
+    begin = clock()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - begin) / repeats * 1e6
+    return (clock() - begin) / repeats * 1e6
 
 
 def backward(rotate: Callable[..., object], tensors: tuple[torch.Tensor, ...]) -> None:
@@ -50,13 +50,17 @@ def candidates(
     return {
         "function": (lambda: rotate_all(tensors, *rest), lambda: stable.rotate(tensors, *rest)),
         "torch.ops": (lambda: ops[0](tensors, *rest), lambda: ops[1](tensors, *rest)),
+        "in place": (
+            lambda: rotary.torch.rotate_(*tensors, rope=TEXT, first=7),
+            lambda: stable.rotate_(tensors, *rest),
+        ),
         "table": (
             lambda: rotate_all_by_table(tensors, *by_table),
             lambda: stable.rotate_table(tensors, *by_table),
         ),
         "with backward": (
             lambda: backward(lambda x: rotate_all(tuple(x), *rest), tensors),
-            lambda: backward(lambda x: stable.rotate(x, *rest), tensors),
+            lambda: backward(lambda x: stable.rotate(tuple(x), *rest), tensors),
         ),
     }
 
@@ -65,7 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", type=Path, help="librotary_torch_stable.so")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--cpu-time", action="store_true", help="of this thread, on a busy machine")
     options = parser.parse_args()
+    clock = time.thread_time if options.cpu_time else time.perf_counter
     stable = Operators(options.library, "rotary_stable")
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, us per call")
     print(f"{'':32} {'this PyTorch':>12} {'stable ABI':>12} {'ratio':>6}")
@@ -74,7 +80,7 @@ def main() -> None:
         angles = torch.randn(tokens, 64)
         repeats = max(2, 2000 // tokens)
         for name, pair in candidates(stable, tensors, (angles.cos(), angles.sin())).items():
-            rounds = [[timed(call, repeats) for call in pair] for _ in range(options.rounds)]
+            rounds = [[timed(call, repeats, clock) for call in pair] for _ in range(options.rounds)]
             this, other = (statistics.median(column) for column in zip(*rounds))
             print(f"{what + ', ' + name:32} {this:12.1f} {other:12.1f} {other / this:6.2f}")
 

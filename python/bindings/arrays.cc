@@ -3,6 +3,8 @@
 
 #include "bindings/arrays.h"
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>

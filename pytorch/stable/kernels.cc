@@ -7,8 +7,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
-#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +17,7 @@
 #include "pytorch/shared/call_positions.h"
 #include "pytorch/shared/rope_set.h"
 #include "pytorch/stable/arguments.h"
+#include "pytorch/stable/ropes.h"
 #include "pytorch/stable/tensor.h"
 #include "rotary/error.h"
 #include "rotary/rope.h"
@@ -28,30 +28,6 @@ namespace {
 
 /// The version of the headers that this is compiled with, which PyTorch asks for.
 constexpr std::uint64_t kBuildVersion = TORCH_ABI_VERSION;
-
-// ---- Ropes on PyTorch's threads -----------------------------------------------------------------
-
-using Task = std::function<void(int)>;
-
-Threads torch_threads(int count) {
-  return {.count = count, .run = [](int tasks, const Task& task) {
-            const auto run = [](std::int64_t begin, std::int64_t end, void* context) {
-              const auto& each = *static_cast<const Task*>(context);
-              for (std::int64_t i = begin; i < end; ++i) each(static_cast<int>(i));
-            };
-            check(torch_parallel_for(0, tasks, 1, run, const_cast<Task*>(&task)), "parallel_for");
-          }};
-}
-
-struct StableRopes : RopeSet {
-  StableRopes(std::string_view text, int threads) : RopeSet(text, torch_threads(threads)) {}
-};
-
-std::shared_ptr<const StableRopes> find_ropes(std::string_view text) {
-  std::uint32_t threads = 1;
-  check(torch_get_num_threads(&threads), "get_num_threads");
-  return RopeCache<StableRopes>::find(text, static_cast<int>(threads));
-}
 
 // ---- By positions -------------------------------------------------------------------------------
 
@@ -164,19 +140,6 @@ void rotate_in_place(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_
 
 // ---- By cos/sin tables --------------------------------------------------------------------------
 
-/// One column per pair, or two, as in Hugging Face transformers.
-TableWidth width_of(const RopeSet& ropes, const ConstTensorView& cos) {
-  const std::int64_t pairs = ropes.frequencies().pairs;
-  const std::int64_t columns =
-      cos.rank == 0 ? 0 : cos.shape[static_cast<std::size_t>(cos.rank - 1)];
-  if (columns != pairs && columns != 2 * pairs) {
-    throw std::invalid_argument("[rotate_table] cos and sin must have " + std::to_string(pairs) +
-                                " or " + std::to_string(2 * pairs) + " columns, got " +
-                                std::to_string(columns));
-  }
-  return columns == pairs ? TableWidth::kPairs : TableWidth::kTwicePairs;
-}
-
 template <RotationOp kOp>
 void rotate_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
   Arguments from(stack);
@@ -204,6 +167,32 @@ void rotate_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /
     table.adjoint(operands, stream_of(described[0]));
   }
   stack[0] = boxed_list(std::move(made.results));
+}
+
+/// In place, by rows of a table for all positions; see pytorch/cached_table.cc.
+template <RotationOp kOp>
+void rotate_cached_table(StableIValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*outputs*/) {
+  constexpr const char* kName = name_of(kOp);
+  Arguments from(stack);
+  const std::vector<Tensor> tensors = from.tensors();
+  const Tensor cos = from.tensor();
+  const Tensor sin = from.tensor();
+  const String text(from.string());
+  const Tensor positions = from.maybe_tensor();
+  const std::int64_t token_dim = from.integer();
+  if (tensors.empty()) return;
+  const auto described = descriptions(kName, tensors);
+  const DeviceGuard guard(described[0]);
+  const auto ropes = find_ropes(text.view());
+  std::vector<Operand> operands;
+  operands.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    operands.emplace_back(heads_view(kName, described[i], mutable_data(tensors[i]), token_dim));
+  }
+  std::optional<ConstTensorView> rows;
+  if (positions) rows = plain_view(kName, positions);
+  apply_cached_table(kOp, *ropes, {plain_view(kName, cos), plain_view(kName, sin)}, rows, operands,
+                     stream_of(described[0]));
 }
 
 // ---- Gradient of positions ----------------------------------------------------------------------
@@ -331,6 +320,8 @@ void implement_all(const char* operators, const char* key) {
   implement_rotation<RotationOp::kShiftAdjoint>(library);
   implement<rotate_table<RotationOp::kRotate>>(library, "rotate_table");
   implement<rotate_table<RotationOp::kAdjoint>>(library, "adjoint_table");
+  implement<rotate_cached_table<RotationOp::kRotate>>(library, "rotate_table_");
+  implement<rotate_cached_table<RotationOp::kAdjoint>>(library, "adjoint_table_");
   implement<position_gradient>(library, "position_gradient");
   implement<frequencies_like>(library, "frequencies_like");
 }

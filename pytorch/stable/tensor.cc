@@ -28,6 +28,7 @@ struct ScalarTypes {
       {aoti_torch_dtype_int64(), DType::kInt64},
       {aoti_torch_dtype_int32(), DType::kInt32},
   }};
+  std::int32_t cpu = aoti_torch_device_type_cpu();
   std::int32_t cuda = aoti_torch_device_type_cuda();
 };
 
@@ -94,14 +95,29 @@ Description::Description(std::string_view function, const Tensor& x) {
   if (device_type == numbers().cuda) device = {.type = DeviceType::kCuda, .index = device_index};
 }
 
+std::int32_t scalar_type_of(DType dtype) {
+  for (const auto& [number, known] : numbers().known) {
+    if (known == dtype) return number;
+  }
+  throw std::logic_error("rotary: a type that PyTorch does not have");
+}
+
+std::int32_t device_type_of(DeviceType type) {
+  return type == DeviceType::kCuda ? numbers().cuda : numbers().cpu;
+}
+
 ConstTensorView plain_view(std::string_view function, const Tensor& x) {
-  const Description described(function, x);
+  return plain_view(function, Description(function, x), const_data(x));
+}
+
+ConstTensorView plain_view(std::string_view function, const Description& described,
+                           const void* data) {
   if (described.dim > kMaxRank) {
     throw std::invalid_argument('[' + std::string(function) + "] at most " +
                                 std::to_string(kMaxRank) + " dimensions, got " +
                                 std::to_string(described.dim));
   }
-  ConstTensorView view{.data = const_data(x),
+  ConstTensorView view{.data = data,
                        .dtype = described.dtype,
                        .rank = static_cast<int>(described.dim),
                        .device = described.device};

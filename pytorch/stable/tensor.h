@@ -45,6 +45,7 @@ class Tensor {
 
 /// What a tensor is, read once. Sizes and strides belong to the tensor.
 struct Description {
+  Description() = default;
   /// Throws std::invalid_argument for types that the library does not have.
   Description(std::string_view function, const Tensor& x);
 
@@ -58,8 +59,13 @@ struct Description {
   Device device{};
 };
 
+/// PyTorch's number of a type.
+std::int32_t scalar_type_of(DType dtype);
+std::int32_t device_type_of(DeviceType type);
+
 /// Any tensor of up to four dimensions, as it is.
 ConstTensorView plain_view(std::string_view function, const Tensor& x);
+ConstTensorView plain_view(std::string_view function, const Description& x, const void* data);
 
 /// Whether strides allow to view the dimensions before the last three as one.
 bool leading_are_one(const Description& x);

@@ -216,6 +216,95 @@ def test_errors(call, message):
         call(random(2, 3, 2, 16))
 
 
+def tensors_of(names):
+    """Arguments of direct calls."""
+    x = random(5, 3, 16)
+    complex_x = torch.view_as_complex(random(5, 3, 16, 2))
+    found = {
+        "plain": x,
+        "transposed": x.transpose(0, 1),
+        "a subclass": x.as_subclass(type("Subclass", (torch.Tensor,), {})),
+        "a negative view": complex_x.conj().imag,
+        "on no device": x.to("meta"),
+        "of another type": x.to(torch.int8),
+    }
+    return {name: found[name] for name in names}
+
+
+DIRECT = ["rotate", "adjoint", "unrotate", "shift"]
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_direct_calls(name):
+    """Around the dispatcher: the same results, also in place."""
+    calls, op = _library.calls, getattr(torch.ops.rotary, name)
+    at = torch.arange(5)
+    q, k = random(2, 5, 3, 16), random(2, 5, 1, 16, seed=6)
+    for rest in [(TEXT, None, None, 7, -3), (TEXT, at, None, 0, -3)]:
+        expected = op([q, k], *rest)
+        found = calls.direct[name]((q, k), *rest)
+        assert type(found) is tuple and all(map(torch.equal, found, expected))
+        assert torch.equal(calls.direct[name]((q,), *rest), expected[0])
+        copy = q.clone()
+        version = copy._version
+        assert calls.direct[name + "_"]((copy,), *rest) is copy
+        assert torch.equal(copy, expected[0]) and copy._version > version
+    (turned,) = tensors_of(["transposed"]).values()
+    assert torch.equal(
+        calls.direct[name]((turned,), TEXT, None, None, 0, -2), op([turned], TEXT, token_dim=-2)[0]
+    )
+
+
+def test_what_direct_calls_leave_to_the_dispatcher():
+    rotate, rest = _library.calls.direct["rotate"], (TEXT, None, None, 0, -3)
+    refused = tensors_of(["a subclass", "a negative view", "on no device", "of another type"])
+    for name, x in refused.items():
+        assert rotate((x,), *rest) is NotImplemented, name
+    negative = refused["a negative view"]
+    torch.testing.assert_close(
+        rotary.torch.rotate(negative, rope=ROPE), formula(negative.clone(), torch.arange(5))
+    )
+    x = random(5, 3, 16)
+    for wrong in [([x], *rest), ((), *rest), ((x,), *rest[:-1]), ((x,), b"rope", *rest[1:])]:
+        assert rotate(*wrong) is NotImplemented
+    assert (
+        vmap(lambda x: torch.zeros(()) if rotate((x,), *rest) is NotImplemented else x)(x[None])
+        .eq(0)
+        .all()
+    )
+    with torch.profiler.profile() as profile:
+        rotary.torch.rotate(x, rope=ROPE)
+    assert any(event.name == "rotary::rotate" for event in profile.events())
+    assert rotate((x.clone().requires_grad_(),), *rest) is None
+    with torch.no_grad():
+        assert rotate((x.clone().requires_grad_(),), *rest) is not None
+
+
+def test_rows_of_a_table():
+    """In place, by a table for all positions."""
+    angles = random(9, 8)
+    cos, sin = torch.cat((angles.cos(), angles.sin()), -1).chunk(2, -1)
+    at = torch.tensor([3, 8, 0, 3, 1])
+    x = random(5, 2, 16)
+    expected = torch.ops.rotary.rotate_table([x], cos[at], sin[at], TEXT)[0]
+    for function in (rotary.torch.rotate_by_table_, _through_the_dispatcher):
+        copy = x.clone()
+        version = copy._version
+        assert function(copy, cos=cos, sin=sin, rope=TEXT, positions=at) is copy
+        assert torch.equal(copy, expected) and copy._version > version
+    rotary.torch.rotate_by_table_(copy, cos=cos, sin=sin, rope=TEXT, positions=at, inverse=True)
+    torch.testing.assert_close(copy, x)
+    with pytest.raises(ValueError, match="0 to 8, got 12"):
+        rotary.torch.rotate_by_table_(copy, cos=cos, sin=sin, rope=TEXT, positions=at + 4)
+    with pytest.raises(ValueError, match="has no gradient"):
+        rotary.torch.rotate_by_table_(x.requires_grad_().clone(), cos=cos, sin=sin, rope=TEXT)
+
+
+def _through_the_dispatcher(x, *, cos, sin, rope, positions):
+    torch.ops.rotary.rotate_table_([x], cos, sin, rope, positions)
+    return x
+
+
 def test_what_is_not_there():
     with pytest.raises(AttributeError, match="attend is not among the operators"):
         rotary.torch.attend(*(random(1, 2, 3, 16) for _ in range(3)))
@@ -232,5 +321,6 @@ def test_calls_leak_nothing():
     for _ in range(3):
         for _ in range(2000):
             torch.ops.rotary.rotate([x], text, positions)
+            rotary.torch.rotate(x, rope=text, positions=positions)
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert peaks[-1] - peaks[0] < 20_000  # KiB; the texts of one round alone have 40,000

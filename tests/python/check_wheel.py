@@ -1,11 +1,13 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel of `make wheel`, installs it into a fresh environment with only its declared
-dependencies, and uses it there: the package and the command.
+dependencies, and uses it there: the package, the command, and, once the environment has PyTorch,
+the operators for its stable ABI.
 
     python tests/python/check_wheel.py WORK [-DNAME=VALUE ...]
 
-NumPy is that of this Python; only the pinned build tools are downloaded, once (scripts/wheel.sh).
+NumPy and PyTorch are those of this Python; only the pinned build tools are downloaded, once
+(scripts/wheel.sh).
 With -DROTARY_BUILD_TORCH=AUTO the wheel is that of `pip install .` instead: pip builds it in an
 environment that has this Python's PyTorch, and the operators are used, too. That takes minutes, and
 `make test` omits it.
@@ -28,6 +30,7 @@ import zipfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+STABLE = "librotary_torch_stable.so"
 MODEL = ROOT / "examples" / "models" / "llama-3.1-8b.json"
 
 USE = """
@@ -45,25 +48,29 @@ except ImportError as error:
 try:
     import rotary.torch
 except ImportError as error:
-    assert str(error) == ("rotary.torch needs PyTorch: pip install torch, then, in rotary's source "
-                          'folder, pip install ".[torch]"'), error
+    assert str(error) == "rotary.torch needs PyTorch: pip install torch", error
 else:
     raise AssertionError("rotary.torch without PyTorch")
 print(rotary.__version__, rotary.cpu_target(), rotary.__file__)
 """
 
-USE_TORCH = """
+ROTATE_IN_TORCH = """
 import pathlib, torch, rotary.torch
-for name in ("librotary_torch.so", "librotary_transformer.so"):
-    assert pathlib.Path(rotary.torch.__file__).with_name(name).is_file()
+from rotary.torch import _library
+folder = pathlib.Path(rotary.torch.__file__).parent
+assert all((folder / name).is_file() for name in {files}), list(folder.iterdir())
+assert _library.build == "{build}"
 rope = rotary.Rope(head_dim=4, theta=1e4, pairing="half")
 x = torch.tensor([[[1.0, 0, 0, 0]]], requires_grad=True)
 rotated = rotary.torch.rotate(x, rope=rope, first=1)
 one = torch.tensor(1.0)
 expected = torch.stack([one.cos(), 0 * one, one.sin(), 0 * one])
 torch.testing.assert_close(rotated[0, 0].detach(), expected)
-rotated.sum().backward()
-assert x.grad is not None
+(rotated * torch.tensor([1.0, 0, 0, 0])).sum().backward()
+torch.testing.assert_close(x.grad[0, 0], torch.stack([one.cos(), 0 * one, -one.sin(), 0 * one]))
+with torch.inference_mode():
+    q, k = rotary.torch.rotate(x, torch.ones(1, 2, 4), rope=rope, first=1)
+assert torch.equal(q, rotated) and k.shape == (1, 2, 4)
 print(torch.__version__, rotary.torch.__file__)
 """
 
@@ -101,11 +108,13 @@ def check_content(wheel: pathlib.Path) -> None:
     content = zipfile.ZipFile(wheel)
     names = set(content.namelist())
     package = {path.name for path in (ROOT / "python" / "rotary").glob("*.py")}
-    others = {"py.typed", "_core.pyi", "bin/rotary", "onnx/librotary_onnx.so"}
+    others = {"py.typed", "_core.pyi", "bin/rotary", "onnx/librotary_onnx.so", f"torch/{STABLE}"}
     wanted = {f"rotary/{name}" for name in package | others}
     assert wanted <= names, wanted - names
     modules = [name for name in names if name.endswith((".so", ".pyd"))]
     assert any(name.startswith("rotary/_core.") for name in modules), modules
+    copied = [name for name in names if name.startswith("rotary.libs/")]
+    assert not any("torch" in name or "c10" in name for name in copied), copied
     strangers = {name for name in names if not name.startswith("rotary")}
     assert not strangers, strangers
     (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -173,13 +182,23 @@ def check_target(work: pathlib.Path, wheel: pathlib.Path) -> None:
     assert "llama3" in run(sys.executable, "-I", script, "inspect", MODEL)
 
 
+def add_packages(python: pathlib.Path) -> None:
+    """Gives an environment all that this Python has, PyTorch among it."""
+    packages = pathlib.Path(np.__file__).parents[1]
+    (site_of(python) / "others.pth").write_text(f"{packages}\n")
+
+
+def rotate_in_torch(python: pathlib.Path, build: str, files: tuple[str, ...]) -> None:
+    code = ROTATE_IN_TORCH.replace("{build}", build).replace("{files}", repr(files))
+    print(run(python, "-I", "-c", code).strip())
+
+
 def check_operators(work: pathlib.Path) -> None:
     """`pip install .` in an environment with PyTorch builds the operators for it."""
     python = fresh_python(work / "torch")
-    packages = pathlib.Path(np.__file__).parents[1]
-    (site_of(python) / "others.pth").write_text(f"{packages}\n")
+    add_packages(python)
     pip(python, "install", "--no-deps", f"--config-settings=build-dir={work / 'build'}", ROOT)
-    print(run(python, "-I", "-c", USE_TORCH).strip())
+    rotate_in_torch(python, "native", ("librotary_torch.so", "librotary_transformer.so", STABLE))
 
 
 def main() -> None:
@@ -196,6 +215,8 @@ def main() -> None:
     print(run(python, "-I", "-c", USE.replace("{model}", str(MODEL))).strip())
     check_command(python)
     check_target(work, wheel)
+    add_packages(python)
+    rotate_in_torch(python, "stable", (STABLE,))
 
 
 if __name__ == "__main__":

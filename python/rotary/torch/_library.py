@@ -17,11 +17,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise ImportError(
-        "rotary.torch needs PyTorch: pip install torch, then, in rotary's source folder, "
-        'pip install ".[torch]"',
-        name="torch",
-    ) from None
+    raise ImportError("rotary.torch needs PyTorch: pip install torch", name="torch") from None
 
 _ROTATION = "librotary_torch.so"
 _TRANSFORMER = "librotary_transformer.so"
@@ -129,23 +125,6 @@ class _StableOps:
         return found
 
 
-class _StableCalls:
-    """The operators without autograd's Python code, where no derivative is asked for."""
-
-    def __init__(self, operators: Any) -> None:
-        self._operators = operators  # which are gone with this object
-        for name in operators.names:
-            setattr(self, name, self._function(getattr(operators, name)))
-
-    @staticmethod
-    def _function(apply: Any) -> Any:
-        def call(tensors: tuple[Any, ...], *rest: Any) -> Any:
-            results = apply(tensors, *rest)
-            return results[0] if len(tensors) == 1 else tuple(results)
-
-        return call
-
-
 #: "native": all operators, built for this PyTorch; "stable": rotation for every PyTorch.
 build = "native"
 ops: Any
@@ -154,7 +133,7 @@ if not is_for_this(rotation_path()) and stable_path().is_file():
     from .stable_abi import Operators
 
     build = "stable"
-    calls = _StableCalls(Operators(stable_path(), "rotary"))
+    calls = Operators(stable_path(), "rotary")
     ops = _StableOps()
 else:
     load(rotation_path(), "ROTARY_TORCH_LIBRARY")

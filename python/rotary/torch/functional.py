@@ -130,6 +130,8 @@ rotate_all = _operator("rotate")
 unrotate_all = _operator("unrotate")
 rotate_all_by_table = _operator("rotate_table")
 adjoint_all_by_table = _operator("adjoint_table")
+rotate_all_by_rows_ = _operator("rotate_table_")
+adjoint_all_by_rows_ = _operator("adjoint_table_")
 
 
 def rotate_by_table(
@@ -155,6 +157,5 @@ def rotate_by_table_(
     position that is no row. Without positions, the table has one row per token. `inverse`
     multiplies by the conjugate. Returns its arguments. No gradient: rotate_by_table has one."""
     text = rope if isinstance(rope, str) else rope_text(rope)
-    op = ops.adjoint_table_.default if inverse else ops.rotate_table_.default
-    op(tensors, cos, sin, text, positions, token_dim)
-    return tensors[0] if len(tensors) == 1 else tensors
+    apply = adjoint_all_by_rows_ if inverse else rotate_all_by_rows_
+    return apply(tensors, cos, sin, text, positions, token_dim)

@@ -78,8 +78,9 @@ def _call(
     return results[0] if len(tensors) == 1 else tuple(results)
 
 
-def _qk(op: Any, docstring: str) -> Any:
-    """The function of an operator: both have the same arguments."""
+def _qk(name: str, docstring: str) -> Any:
+    """The function of an operator: both have the same arguments. The operator is looked up in a
+    call, since the library for PyTorch's stable ABI has none."""
 
     def qk_norm_rope(
         q: Tensor,
@@ -110,6 +111,7 @@ def _qk(op: Any, docstring: str) -> Any:
             "inverse": inverse,
         }
         place = (positions, cu_seqlens, first, token_dim)
+        op = getattr(ops, name).default
         if k is None:
             return _call(op, [q], [q_weight], [q_bias], rope, place, options)
         return _call(op, [q, k], [q_weight, k_weight], [q_bias, k_bias], rope, place, options)
@@ -119,10 +121,10 @@ def _qk(op: Any, docstring: str) -> Any:
 
 
 qk_norm_rope = _qk(
-    ops.norm_rotate.default,
+    "norm_rotate",
     """Normalises each head of q and k and rotates it, into new tensors. Without k, one result.
     Tensors and positions are those of rotate().""",
 )
-qk_norm_rope_ = _qk(ops.norm_rotate_.default, """qk_norm_rope() in place. Returns its tensors.""")
+qk_norm_rope_ = _qk("norm_rotate_", """qk_norm_rope() in place. Returns its tensors.""")
 qk_norm_rope_.__name__ = qk_norm_rope_.__qualname__ = "qk_norm_rope_"
 qk_norm_rope.__qualname__ = "qk_norm_rope"

@@ -10,6 +10,9 @@ for which the stable ABI has no C++. This file and stable_derivatives.py need Py
 from __future__ import annotations
 
 import ctypes
+import sysconfig
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +24,9 @@ from torch import Tensor
 from .stable_derivatives import (
     ROTATIONS,
     TABLES,
+    apply_plain,
+    apply_rotation,
+    apply_table,
     autograd_in_place,
     autograd_position_gradient,
     autograd_rotation,
@@ -45,6 +51,10 @@ def schemas() -> list[str]:
         found.append(
             f"{name}(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) "
             f"-> Tensor[]"
+        )
+        found.append(
+            f"{name}_(Tensor(a!)[] tensors, Tensor cos, Tensor sin, str rope, "
+            f"Tensor? positions=None, int token_dim=-3) -> ()"
         )
     found.append("frequencies_like(Tensor like, str rope) -> Tensor")
     found.append(
@@ -129,6 +139,14 @@ def _fake_table(name: str) -> Callable[..., Any]:
     return fake
 
 
+def _fake_cached_table(name: str) -> Callable[..., None]:
+    def fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, *rest: Any) -> None:
+        for x in tensors:
+            _check_rank(name, x, rest[1] if len(rest) > 1 else -3)
+
+    return fake
+
+
 def _fake_position_gradient(
     tensors: Sequence[Tensor],
     grads: Sequence[Tensor],
@@ -148,14 +166,77 @@ def _fake_frequencies_like(like: Tensor, rope: str) -> Tensor:
     return like.new_empty((layout.pairs, layout.axes), dtype=torch.float64)
 
 
+def _autograd_cached_table(operators: Any, name: str) -> Callable[..., None]:
+    """An inference cache has no gradient."""
+    op = getattr(operators.ops, name + "_").default
+
+    def autograd(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, *rest: Any) -> None:
+        if needs_derivative(tensors, cos, sin):
+            raise ValueError(
+                f"[{name}_] has no gradient: use rotate_table for tensors that need one"
+            )
+        below_autograd(op, tensors, cos, sin, *rest)
+        torch.autograd.graph.increment_version(tensors)
+
+    return autograd
+
+
 # ---- Loading -------------------------------------------------------------------------------------
+
+
+def _refuse(*args: Any) -> Any:
+    """A direct call that is always left to the dispatcher."""
+    return NotImplemented
+
+
+def _takes(from_handle: Any, to_handle: Any) -> bool:
+    """Whether from_handle takes the reference of the handle, as its name says; it takes a second
+    one up to PyTorch 2.15."""
+    x = torch.empty(1)
+    alive = weakref.ref(x)
+    from_handle(to_handle(x))
+    del x
+    return alive() is None
+
+
+def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
+    """Functions of the library that go around the dispatcher (pytorch/stable/python_calls.cc). None
+    where this PyTorch or this Python has not all that they use, which is not in the stable ABI."""
+    calls: dict[str, Callable[..., Any]] = defaultdict(lambda: _refuse)
+    try:
+        exchange = torch.Tensor.__dlpack_c_exchange_api__
+        handles = torch._C._aoti
+        from_handle = handles.alloc_tensor_by_stealing_from_void_ptr
+        needs_dispatcher = (
+            torch._C._are_functorch_transforms_active,
+            torch._C._len_torch_dispatch_stack,
+            torch._C._len_torch_function_stack,
+            torch._C._is_tracing,
+            torch._C._autograd._profiler_enabled,
+        )
+        load = ctypes.PyDLL(str(library)).rotary_torch_calls
+        given = (
+            torch.Tensor, torch.nn.Parameter, exchange,
+            from_handle, _takes(from_handle, handles.unsafe_alloc_void_ptr_from_tensor),
+            torch._C._increment_version, needs_dispatcher, torch.autograd.forward_ad,
+        )  # fmt: skip
+    except (AttributeError, TypeError):
+        return calls
+    # The limited API of Python with its lock is another one than without.
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return calls
+    load.argtypes, load.restype = [ctypes.py_object] * len(given), ctypes.py_object
+    module = load(*given)
+    if module is not None:
+        calls.update((k, v) for k, v in vars(module).items() if not k.startswith("__"))
+    return calls
 
 
 class Operators:
     """The library's operators, as torch.ops.<namespace>, and as functions of this object that go
-    around autograd where no derivative is asked for: less work for the host."""
-
-    names = (*ROTATIONS, *TABLES)
+    around the dispatcher where they can: less work for the host. These take a tuple of tensors and
+    all arguments by position; one tensor gives one result, several give a tuple. They are not for
+    code that torch.compile traces."""
 
     def __init__(self, path: Path, namespace: str) -> None:
         version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
@@ -170,9 +251,14 @@ class Operators:
         if error:
             raise ImportError(f"rotary: {path.name}: {error.decode()}")
         self.ops = getattr(torch.ops, namespace)
+        self.direct = direct_calls(path)
         self._register(namespace)
-        for name in self.names:
-            setattr(self, name, self._function(name))
+        for name in ROTATIONS:
+            setattr(self, name, self._function(name, apply_rotation))
+            setattr(self, f"{name}_", self._in_place(f"{name}_"))
+        for name in TABLES:
+            setattr(self, name, self._function(name, apply_table))
+            setattr(self, f"{name}_", self._in_place(f"{name}_"))
 
     def _register(self, namespace: str) -> None:
         def add(name: str, fake: Callable[..., Any], autograd: Callable[..., Any]) -> None:
@@ -180,21 +266,43 @@ class Operators:
             self._library.impl(name, autograd, "Autograd")
 
         for name in ROTATIONS:
-            add(name, _fake_rotation(name), autograd_rotation(self.ops, name))
-            add(f"{name}_", _fake_in_place(name), autograd_in_place(self.ops, name))
+            add(name, _fake_rotation(name), autograd_rotation(self, name))
+            add(f"{name}_", _fake_in_place(name), autograd_in_place(self, name))
         for name in TABLES:
-            add(name, _fake_table(name), autograd_table(self.ops, name))
-        gradient = autograd_position_gradient(self.ops)
+            add(name, _fake_table(name), autograd_table(self, name))
+            add(f"{name}_", _fake_cached_table(f"{name}_"), _autograd_cached_table(self, name))
+        gradient = autograd_position_gradient(self)
         add("position_gradient", _fake_position_gradient, gradient)
         frequencies = self.ops.frequencies_like.default
         add("frequencies_like", _fake_frequencies_like, partial(below_autograd, frequencies))
 
-    def _function(self, name: str) -> Callable[..., Any]:
+    def _function(self, name: str, apply: Callable[..., Any]) -> Callable[..., Any]:
         op = getattr(self.ops, name).default
+        direct = self.direct[name]
 
-        def function(tensors: Sequence[Tensor], *rest: Any) -> Any:
-            if needs_derivative(tensors, *rest):
-                return op(tensors, *rest)
-            return below_autograd(op, tensors, *rest)
+        def function(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+            results = direct(tensors, *rest)
+            if results is None:
+                results = apply(apply_plain, self, name, tensors, *rest)
+            elif results is not NotImplemented:
+                return results
+            elif needs_derivative(tensors, *rest):
+                results = op(tensors, *rest)
+            else:
+                results = below_autograd(op, tensors, *rest)
+            return results[0] if len(tensors) == 1 else tuple(results)
+
+        return function
+
+    def _in_place(self, name: str) -> Callable[..., Any]:
+        op = getattr(self.ops, name).default
+        direct = self.direct[name]
+
+        def function(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+            results = direct(tensors, *rest)
+            if results is not NotImplemented:
+                return results
+            op(tensors, *rest)
+            return tensors[0] if len(tensors) == 1 else tensors
 
         return function

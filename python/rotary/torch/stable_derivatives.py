@@ -124,11 +124,29 @@ def below_autograd(op: Any, *args: Any) -> Any:
         raise ValueError(message) from None
 
 
-def _forward(op: Any, *args: Any) -> Any:
-    """op(*args) inside a Function, which turns derivatives off: outer transforms of torch.func,
+def _direct(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
+    """The results of a direct call, as a tuple; None if it is for the dispatcher."""
+    found = operators.direct[name](tuple(tensors), *rest)
+    if found is None or found is NotImplemented:
+        return None
+    return (found,) if len(tensors) == 1 else found
+
+
+def _forward(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
+    """An operator inside a Function, which turns derivatives off: outer transforms of torch.func,
     whose levels come after autograd's own, are to see the call with derivatives."""
+    results = _direct(operators, name, tensors, *rest)
+    if results is not None:
+        return results
+    op = getattr(operators.ops, name).default
     with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True):
-        return below_autograd(op, *args)
+        return below_autograd(op, tensors, *rest)
+
+
+def _call(operators: Any, name: str, tensors: Sequence[Tensor], *rest: Any) -> Any:
+    """An operator in a backward pass, which may have derivatives itself."""
+    results = _direct(operators, name, tensors, *rest)
+    return getattr(operators.ops, name).default(tensors, *rest) if results is None else results
 
 
 def _tangents(op: Any, tensors: Sequence[Any], *rest: Any) -> tuple[Any, ...]:
@@ -142,13 +160,14 @@ class _Rotation(torch.autograd.Function):
 
     @staticmethod
     def forward(*args: Any) -> tuple[Tensor, ...]:
-        (ops, name), rope, first, token_dim, positions, cu_seqlens, *tensors = args
-        op = getattr(ops, name).default
-        return tuple(_forward(op, tensors, rope, positions, cu_seqlens, first, token_dim))
+        (operators, name), rope, first, token_dim, positions, cu_seqlens, *tensors = args
+        rest = (rope, positions, cu_seqlens, first, token_dim)
+        return tuple(_forward(operators, name, tensors, *rest))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        (ctx.ops, ctx.name), ctx.rope, ctx.first, ctx.token_dim, positions, cu_seqlens, *x = inputs
+        (ctx.operators, ctx.name), ctx.rope, ctx.first, ctx.token_dim, *tensors = inputs
+        positions, cu_seqlens, *x = tensors
         learned = positions is not None and positions.requires_grad
         if learned and cu_seqlens is not None:
             raise ValueError(
@@ -165,8 +184,8 @@ class _Rotation(torch.autograd.Function):
         indices, given = _given(grads)
         if not given:
             return (None,) * (6 + ctx.count)
-        op = getattr(ctx.ops, transpose).default
-        results = op(given, ctx.rope, positions, cu_seqlens, ctx.first, ctx.token_dim)
+        rest = (ctx.rope, positions, cu_seqlens, ctx.first, ctx.token_dim)
+        results = _call(ctx.operators, transpose, given, *rest)
         moved = None
         if tensors and ctx.needs_input_grad[4]:
             layout = layout_of(ctx.rope)
@@ -177,7 +196,7 @@ class _Rotation(torch.autograd.Function):
                 )
             used = [tensors[i] for i in indices]
             pairing = layout.input_pairing(ctx.name)
-            gradient = ctx.ops.position_gradient.default(
+            gradient = ctx.operators.ops.position_gradient.default(
                 used, results, ctx.rope, pairing, ctx.token_dim
             )
             moved = sign * _shaped_like(gradient, positions)
@@ -190,7 +209,7 @@ class _Rotation(torch.autograd.Function):
                 f"[{ctx.name}] forward-mode derivatives go through tensors, not positions"
             )
         positions, cu_seqlens = ctx.saved_tensors[:2]
-        op = getattr(ctx.ops, ctx.name).default
+        op = getattr(ctx.operators.ops, ctx.name).default
         return _tangents(
             op, tangents[6:], ctx.rope, positions, cu_seqlens, ctx.first, ctx.token_dim
         )
@@ -201,13 +220,12 @@ class _Table(torch.autograd.Function):
 
     @staticmethod
     def forward(*args: Any) -> tuple[Tensor, ...]:
-        (ops, name), rope, token_dim, cos, sin, *tensors = args
-        op = getattr(ops, name).default
-        return tuple(_forward(op, tensors, cos, sin, rope, token_dim))
+        (operators, name), rope, token_dim, cos, sin, *tensors = args
+        return tuple(_forward(operators, name, tensors, cos, sin, rope, token_dim))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        (ctx.ops, ctx.name), ctx.rope, ctx.token_dim, cos, sin, *x = inputs
+        (ctx.operators, ctx.name), ctx.rope, ctx.token_dim, cos, sin, *x = inputs
         ctx.count = len(x)
         learned = cos.requires_grad or sin.requires_grad
         ctx.save_for_backward(cos, sin, *(x if learned else ()))
@@ -219,8 +237,8 @@ class _Table(torch.autograd.Function):
         indices, given = _given(grads)
         if not given:
             return (None,) * (5 + ctx.count)
-        op = getattr(ctx.ops, TABLES[ctx.name]).default
-        results = op(given, cos, sin, ctx.rope, ctx.token_dim)
+        rest = (cos, sin, ctx.rope, ctx.token_dim)
+        results = _call(ctx.operators, TABLES[ctx.name], given, *rest)
         table: tuple[Tensor | None, Tensor | None] = (None, None)
         if tensors:
             used = [tensors[i] for i in indices]
@@ -234,7 +252,7 @@ class _Table(torch.autograd.Function):
                 f"[{ctx.name}] forward-mode derivatives go through tensors, not tables"
             )
         cos, sin = ctx.saved_tensors[:2]
-        op = getattr(ctx.ops, ctx.name).default
+        op = getattr(ctx.operators.ops, ctx.name).default
         return _tangents(op, tangents[5:], cos, sin, ctx.rope, ctx.token_dim)
 
 
@@ -243,8 +261,10 @@ class _PositionGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(*args: Any) -> Tensor:
-        op, count, rope, pairing, token_dim, *tensors = args
-        found = _forward(op, tensors[:count], tensors[count:], rope, pairing, token_dim)
+        operators, count, *rest = args
+        (rope, pairing, token_dim), tensors = rest[:3], rest[3:]
+        given = (tensors[:count], tensors[count:], rope, pairing, token_dim)
+        found = _forward(operators, "position_gradient", *given)
         assert isinstance(found, Tensor)
         return found
 
@@ -283,6 +303,12 @@ def _apply(function: Any, *args: Any) -> Any:
         return _single_level(function).apply(*args)
 
 
+def apply_plain(function: Any, *args: Any) -> Any:
+    """function.apply where no transform of torch.func is active: without the search of default
+    arguments, which takes longer than all the rest."""
+    return super(torch.autograd.Function, function).apply(*args)
+
+
 def needs_derivative(tensors: Sequence[Tensor], *rest: Any) -> bool:
     """Whether gradients, or tangents of forward mode, are asked for."""
     if torch.autograd.forward_ad._current_level >= 0:
@@ -293,30 +319,49 @@ def needs_derivative(tensors: Sequence[Tensor], *rest: Any) -> bool:
     return any(x.requires_grad for x in (*tensors, *more))
 
 
-def autograd_rotation(ops: Any, name: str) -> Callable[..., Any]:
-    op = getattr(ops, name).default
+def apply_rotation(
+    apply: Callable[..., Any],
+    operators: Any,
+    name: str,
+    tensors: Sequence[Tensor],
+    rope: str,
+    positions: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    first: Any = 0,
+    token_dim: int = -3,
+) -> Any:
+    rest = (rope, first, token_dim, positions, cu_seqlens)
+    return apply(_Rotation, (operators, name), *rest, *tensors)
 
-    def autograd(
-        tensors: Sequence[Tensor],
-        rope: str,
-        positions: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        first: Any = 0,
-        token_dim: int = -3,
-    ) -> Any:
-        if not needs_derivative(tensors, positions):
-            return below_autograd(op, tensors, rope, positions, cu_seqlens, first, token_dim)
-        return list(
-            _apply(_Rotation, (ops, name), rope, first, token_dim, positions, cu_seqlens, *tensors)
-        )
+
+def apply_table(
+    apply: Callable[..., Any],
+    operators: Any,
+    name: str,
+    tensors: Sequence[Tensor],
+    cos: Tensor,
+    sin: Tensor,
+    rope: str,
+    token_dim: int = -3,
+) -> Any:
+    return apply(_Table, (operators, name), rope, token_dim, cos, sin, *tensors)
+
+
+def autograd_rotation(operators: Any, name: str) -> Callable[..., Any]:
+    op = getattr(operators.ops, name).default
+
+    def autograd(tensors: Sequence[Tensor], rope: str, *rest: Any) -> Any:
+        if not needs_derivative(tensors, *rest):
+            return below_autograd(op, tensors, rope, *rest)
+        return list(apply_rotation(_apply, operators, name, tensors, rope, *rest))
 
     return autograd
 
 
-def autograd_in_place(ops: Any, name: str) -> Callable[..., None]:
+def autograd_in_place(operators: Any, name: str) -> Callable[..., None]:
     """Where derivatives are asked for: out of place, and copied back."""
-    outside = getattr(ops, name).default
-    inside = getattr(ops, name + "_").default
+    outside = getattr(operators.ops, name).default
+    inside = getattr(operators.ops, name + "_").default
 
     def autograd(tensors: Sequence[Tensor], rope: str, *rest: Any) -> None:
         if needs_derivative(tensors, *rest):
@@ -329,21 +374,19 @@ def autograd_in_place(ops: Any, name: str) -> Callable[..., None]:
     return autograd
 
 
-def autograd_table(ops: Any, name: str) -> Callable[..., Any]:
-    op = getattr(ops, name).default
+def autograd_table(operators: Any, name: str) -> Callable[..., Any]:
+    op = getattr(operators.ops, name).default
 
-    def autograd(
-        tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, token_dim: int = -3
-    ) -> Any:
+    def autograd(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, rope: str, *rest: Any) -> Any:
         if not needs_derivative(tensors, cos, sin):
-            return below_autograd(op, tensors, cos, sin, rope, token_dim)
-        return list(_apply(_Table, (ops, name), rope, token_dim, cos, sin, *tensors))
+            return below_autograd(op, tensors, cos, sin, rope, *rest)
+        return list(apply_table(_apply, operators, name, tensors, cos, sin, rope, *rest))
 
     return autograd
 
 
-def autograd_position_gradient(ops: Any) -> Callable[..., Any]:
-    op = ops.position_gradient.default
+def autograd_position_gradient(operators: Any) -> Callable[..., Any]:
+    op = operators.ops.position_gradient.default
 
     def autograd(
         tensors: Sequence[Tensor],
@@ -354,8 +397,7 @@ def autograd_position_gradient(ops: Any) -> Callable[..., Any]:
     ) -> Any:
         if not needs_derivative(tensors, *grads):
             return below_autograd(op, tensors, grads, rope, pairing, token_dim)
-        return _apply(
-            _PositionGradient, op, len(tensors), rope, pairing, token_dim, *tensors, *grads
-        )
+        rest = (rope, pairing, token_dim)
+        return _apply(_PositionGradient, operators, len(tensors), *rest, *tensors, *grads)
 
     return autograd

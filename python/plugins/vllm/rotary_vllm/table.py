@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
+import weakref
 
 import torch
 from torch import Tensor
@@ -29,6 +30,18 @@ def _layout(head_size: int, rotary_dim: int, offset: int, is_neox: bool) -> str:
     return json.dumps(fields)
 
 
+_halves: tuple[weakref.ref[Tensor], Tensor, Tensor] | None = None
+
+
+def _cos_and_sin(cos_sin_cache: Tensor) -> tuple[Tensor, Tensor]:
+    """The halves of vLLM's table. Those of the last one are kept, as views: all layers of a model
+    have the same, and making views costs as much as a rotation of one token."""
+    global _halves
+    if _halves is None or _halves[0]() is not cos_sin_cache:
+        _halves = (weakref.ref(cos_sin_cache), *cos_sin_cache.chunk(2, -1))
+    return _halves[1:]
+
+
 def rotary_embedding(
     positions: Tensor,
     query: Tensor,
@@ -42,8 +55,9 @@ def rotary_embedding(
     """`_C::rotary_embedding`: in place; query and key are [tokens, heads * head_size] or [tokens,
     heads, head_size], with any number of dims for tokens; cos_sin_cache is [rows, cos | sin]."""
     rotary_dim = cos_sin_cache.shape[-1]
-    cos, sin = cos_sin_cache.chunk(2, -1)
-    positions = positions.reshape(-1)
+    cos, sin = _cos_and_sin(cos_sin_cache)
+    if positions.dim() != 1:
+        positions = positions.reshape(-1)
     heads = (positions.shape[0], -1, head_size)
     tensors = [query.view(heads)] if key is None else [query.view(heads), key.view(heads)]
     rotate_by_table_(

@@ -5,6 +5,8 @@
 from pathlib import Path
 from typing import Any
 
+from torch.compiler import is_compiling
+
 from .stable_abi import Operators
 
 # `kernels` imports a variant under a name that no other one has.
@@ -15,5 +17,7 @@ _operators = Operators(
 
 def rotate_by_table(tensors: Any, cos: Any, sin: Any, rope: str, token_dim: int) -> Any:
     """One tensor gives one result, several give a tuple."""
-    results = _operators.rotate_table(tensors, cos, sin, rope, token_dim)
+    if not is_compiling():
+        return _operators.rotate_table(tuple(tensors), cos, sin, rope, token_dim)
+    results = _operators.ops.rotate_table.default(tensors, cos, sin, rope, token_dim)
     return results[0] if len(tensors) == 1 else tuple(results)

@@ -1,0 +1,62 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "pytorch/stable/python_arguments.h"
+
+namespace rotary::torch::stable {
+namespace {
+
+std::optional<DType> dtype_of(const DLDataType& type) {
+  if (type.lanes != 1) return std::nullopt;
+  const bool floating = type.code == kDLFloat;
+  if (floating && type.bits == 32) return DType::kFloat32;
+  if (type.code == kDLBfloat && type.bits == 16) return DType::kBFloat16;
+  if (floating && type.bits == 16) return DType::kFloat16;
+  if (floating && type.bits == 64) return DType::kFloat64;
+  if (type.code == kDLInt && type.bits == 64) return DType::kInt64;
+  if (type.code == kDLInt && type.bits == 32) return DType::kInt32;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Python& python() {
+  static Python all;
+  return all;
+}
+
+bool dispatcher_is_needed() {
+  PyObject* const functions = python().needs_dispatcher;
+  const Py_ssize_t count = PyTuple_Size(functions);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Reference found(checked(PyObject_CallObject(PyTuple_GetItem(functions, i), nullptr)));
+    if (is_true(found.get())) return true;
+  }
+  const Reference level(checked(PyObject_GetAttr(python().forward_ad, python().current_level)));
+  return PyLong_AsLong(level.get()) >= 0;
+}
+
+bool describe(PyObject* tensor, Input& to) {
+  DLTensor found{};
+  if (python().exchange->dltensor_from_py_object_no_sync(tensor, &found) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto dtype = dtype_of(found.dtype);
+  const bool on_cuda = found.device.device_type == kDLCUDA;
+  if (!dtype || (found.device.device_type != kDLCPU && !on_cuda)) return false;
+  const DeviceType device = on_cuda ? DeviceType::kCuda : DeviceType::kCpu;
+  to.data = static_cast<std::byte*>(found.data) + found.byte_offset;
+  Description& x = to.described;
+  x.dim = found.ndim;
+  x.sizes = found.shape;
+  x.strides = found.strides;
+  x.scalar_type = scalar_type_of(*dtype);
+  x.device_type = device_type_of(device);
+  x.device_index = found.device.device_id;
+  x.dtype = *dtype;
+  if (on_cuda) x.device = {.type = device, .index = found.device.device_id};
+  return found.strides != nullptr;
+}
+
+}  // namespace rotary::torch::stable

@@ -1,0 +1,334 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The operators as Python functions around the dispatcher, which boxes every argument of a call to
+// the stable ABI twice: 5 times the host's cost of a decoding step. Tensors are read by DLPack's C
+// exchange API; Python's limited API makes the library independent of Python's version.
+//
+//   rotate(tensors, rope, positions, cu_seqlens, first, token_dim) -> tensor, or a tuple of several
+//   rotate_table(tensors, cos, sin, rope, token_dim)               -> likewise
+//
+// They return None where all that is missing is a derivative, and NotImplemented for what the
+// dispatcher has to see: Tensor subclasses, transforms, modes, the profiler, arguments of wrong
+// types, and tensors that need a copy.
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "pytorch/shared/call_positions.h"
+#include "pytorch/stable/python_arguments.h"
+#include "pytorch/stable/ropes.h"
+#include "pytorch/stable/tensor.h"
+
+namespace rotary::torch::stable {
+namespace {
+
+/// The ropes of a text. By the identity of the last few texts, since a model passes the same
+/// objects in every call; the GIL guards them.
+std::shared_ptr<const StableRopes> ropes_of(PyObject* text) {
+  struct Entry {
+    PyObject* text = nullptr;
+    std::shared_ptr<const StableRopes> ropes{};
+  };
+  static auto& entries = *new std::array<Entry, 4>;
+  static std::size_t next = 0;
+  const int threads = num_threads();
+  for (const Entry& entry : entries) {
+    if (entry.text == text && entry.ropes->threads() == threads) return entry.ropes;
+  }
+  const Reference bytes(checked(PyUnicode_AsUTF8String(text)));
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes.get(), &data, &size) != 0) throw PythonError();
+  auto found = find_ropes({data, static_cast<std::size_t>(size)});
+  Entry& entry = entries[next];
+  next = (next + 1) % entries.size();
+  const Reference previous(std::exchange(entry.text, new_reference(text)));
+  entry.ropes = found;
+  return found;
+}
+
+// ---- Results ------------------------------------------------------------------------------------
+
+struct Results {
+  Results(const char* name, const std::vector<Input>& inputs, std::int64_t token_dim) {
+    tensors.reserve(inputs.size());
+    operands.reserve(inputs.size());
+    for (const Input& x : inputs) {
+      const TensorView in = heads_view(name, x.described, x.data, token_dim);
+      tensors.push_back(empty_like(x.described));
+      const Description made(name, tensors.back());
+      operands.emplace_back(in, heads_view(name, made, mutable_data(tensors.back()), token_dim));
+    }
+  }
+
+  std::vector<Tensor> tensors{};
+  std::vector<Operand> operands{};
+};
+
+/// As Python's.
+PyObject* wrap(Tensor& x) {
+  const Reference handle(checked(PyCapsule_New(x.get(), nullptr, nullptr)));
+  const Python& used = python();
+  PyObject* const made =
+      checked(PyObject_CallFunctionObjArgs(used.from_handle, handle.get(), nullptr));
+  if (used.handles_are_taken) x.release();
+  return made;
+}
+
+/// One tensor, or a tuple.
+PyObject* wrap(std::vector<Tensor>&& tensors) {
+  if (tensors.size() == 1) return wrap(tensors[0]);
+  Reference tuple(checked(PyTuple_New(static_cast<Py_ssize_t>(tensors.size()))));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  }
+  return tuple.release();
+}
+
+/// Tensors that were written to, as the result of a call in place.
+PyObject* written(PyObject* tuple) {
+  const Reference done(
+      checked(PyObject_CallFunctionObjArgs(python().increment_version, tuple, nullptr)));
+  return new_reference(PyTuple_Size(tuple) == 1 ? PyTuple_GetItem(tuple, 0) : tuple);
+}
+
+std::vector<Operand> in_place(const char* name, const std::vector<Input>& tensors,
+                              std::int64_t token_dim) {
+  std::vector<Operand> operands;
+  operands.reserve(tensors.size());
+  for (const Input& x : tensors) {
+    operands.emplace_back(heads_view(name, x.described, x.data, token_dim));
+  }
+  return operands;
+}
+
+/// Runs the function; exceptions become Python's, as operators raise them.
+template <typename Function>
+PyObject* as_python(const Function& function) noexcept {
+  try {
+    return function();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::invalid_argument& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+// ---- The functions ------------------------------------------------------------------------------
+
+struct RotationArguments {
+  RotationArguments(PyObject* const* arguments, Py_ssize_t count) : from(arguments, count, 6) {
+    tuple = from.read(tensors);
+    from.read_text(rope);
+    from.read_positions(positions);
+    from.read_positions(cu_seqlens);
+    from.read(first);
+    from.read(token_dim);
+  }
+
+  CallPositions call_positions(const char* name) const {
+    CallPositions given{.first = first};
+    if (positions) given.positions = plain_view(name, positions->described, positions->data);
+    if (cu_seqlens) given.cu_seqlens = plain_view(name, cu_seqlens->described, cu_seqlens->data);
+    return given;
+  }
+
+  PythonArguments from;
+  std::vector<Input> tensors{};
+  PyObject* tuple = nullptr;
+  PyObject* rope = nullptr;
+  std::optional<Input> positions{};
+  std::optional<Input> cu_seqlens{};
+  std::int64_t first = 0;
+  std::int64_t token_dim = 0;
+};
+
+void run(RotationOp op, const RotationArguments& call, const StableRopes& ropes,
+         const std::vector<Operand>& operands) {
+  const char* const name = name_of(op);
+  const auto kind = is_shift(op) ? PositionKind::kDistance : PositionKind::kAbsolute;
+  apply(op, ropes, operands,
+        make_positions(name, ropes, call.call_positions(name), operands[0].in, kind),
+        stream_of(call.tensors[0].described));
+}
+
+template <RotationOp kOp>
+PyObject* rotate(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  return as_python([&] {
+    const RotationArguments call(arguments, count);
+    if (!call.from.ok || dispatcher_is_needed()) return new_reference(Py_NotImplemented);
+    if (call.from.has_derivative) return new_reference(Py_None);
+    const auto ropes = ropes_of(call.rope);
+    return wrap([&] {
+      const GilReleased released;
+      const DeviceGuard guard(call.tensors[0].described);
+      Results made(name_of(kOp), call.tensors, call.token_dim);
+      run(kOp, call, *ropes, made.operands);
+      return std::move(made.tensors);
+    }());
+  });
+}
+
+template <RotationOp kOp>
+PyObject* rotate_in_place(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  return as_python([&] {
+    const RotationArguments call(arguments, count);
+    if (!call.from.ok || call.from.has_derivative || dispatcher_is_needed()) {
+      return new_reference(Py_NotImplemented);
+    }
+    const auto ropes = ropes_of(call.rope);
+    {
+      const GilReleased released;
+      const DeviceGuard guard(call.tensors[0].described);
+      run(kOp, call, *ropes, in_place(name_of(kOp), call.tensors, call.token_dim));
+    }
+    return written(call.tuple);
+  });
+}
+
+template <RotationOp kOp>
+PyObject* rotate_table(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  return as_python([&] {
+    PythonArguments from(arguments, count, 5);
+    std::vector<Input> tensors;
+    Input cos;
+    Input sin;
+    PyObject* rope = nullptr;
+    std::int64_t token_dim = 0;
+    from.read(tensors);
+    from.read_table(cos);
+    from.read_table(sin);
+    from.read_text(rope);
+    from.read(token_dim);
+    if (!from.ok || dispatcher_is_needed()) return new_reference(Py_NotImplemented);
+    if (from.has_derivative) return new_reference(Py_None);
+    const auto ropes = ropes_of(rope);
+    return wrap([&] {
+      constexpr const char* kName = name_of(kOp);
+      const GilReleased released;
+      const DeviceGuard guard(tensors[0].described);
+      Results made(kName, tensors, token_dim);
+      const ConstTensorView cos_view = plain_view(kName, cos.described, cos.data);
+      const TableRope table({cos_view, plain_view(kName, sin.described, sin.data)}, ropes->layout(),
+                            width_of(*ropes, cos_view), ropes->rope().options().threads);
+      const std::span<const Operand> operands(made.operands);
+      if constexpr (kOp == RotationOp::kRotate) {
+        table.rotate(operands, stream_of(tensors[0].described));
+      } else {
+        table.adjoint(operands, stream_of(tensors[0].described));
+      }
+      return std::move(made.tensors);
+    }());
+  });
+}
+
+template <RotationOp kOp>
+PyObject* rotate_cached_table(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  return as_python([&] {
+    PythonArguments from(arguments, count, 6);
+    std::vector<Input> tensors;
+    Input cos;
+    Input sin;
+    PyObject* rope = nullptr;
+    std::optional<Input> positions;
+    std::int64_t token_dim = 0;
+    PyObject* const tuple = from.read(tensors);
+    from.read_table(cos);
+    from.read_table(sin);
+    from.read_text(rope);
+    from.read_positions(positions);
+    from.read(token_dim);
+    if (!from.ok || from.has_derivative || dispatcher_is_needed()) {
+      return new_reference(Py_NotImplemented);
+    }
+    const auto ropes = ropes_of(rope);
+    {
+      constexpr const char* kName = name_of(kOp);
+      const GilReleased released;
+      const DeviceGuard guard(tensors[0].described);
+      std::optional<ConstTensorView> rows;
+      if (positions) rows = plain_view(kName, positions->described, positions->data);
+      apply_cached_table(
+          kOp, *ropes,
+          {plain_view(kName, cos.described, cos.data), plain_view(kName, sin.described, sin.data)},
+          rows, in_place(kName, tensors, token_dim), stream_of(tensors[0].described));
+    }
+    return written(tuple);
+  });
+}
+
+// ---- The module ---------------------------------------------------------------------------------
+
+using FastCall = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
+
+PyMethodDef method(const char* name, FastCall function) {
+  // METH_FASTCALL tells Python the real signature.
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+          METH_FASTCALL, nullptr};
+}
+
+PyModuleDef* definition() {
+  using enum RotationOp;
+  static PyMethodDef methods[] = {method("rotate", rotate<kRotate>),
+                                  method("adjoint", rotate<kAdjoint>),
+                                  method("unrotate", rotate<kUnrotate>),
+                                  method("unrotate_adjoint", rotate<kUnrotateAdjoint>),
+                                  method("shift", rotate<kShift>),
+                                  method("rotate_", rotate_in_place<kRotate>),
+                                  method("adjoint_", rotate_in_place<kAdjoint>),
+                                  method("unrotate_", rotate_in_place<kUnrotate>),
+                                  method("shift_", rotate_in_place<kShift>),
+                                  method("rotate_table", rotate_table<kRotate>),
+                                  method("adjoint_table", rotate_table<kAdjoint>),
+                                  method("rotate_table_", rotate_cached_table<kRotate>),
+                                  method("adjoint_table_", rotate_cached_table<kAdjoint>),
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                               "rotary_torch_calls",
+                               "The operators around PyTorch's dispatcher.",
+                               -1,
+                               methods,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr};
+  return &module;
+}
+
+}  // namespace
+}  // namespace rotary::torch::stable
+
+/// A module with the functions, or None where PyTorch has another major version of DLPack. Arguments:
+/// see struct Python, in its order; they are kept for the rest of the process.
+extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
+    PyObject* tensor, PyObject* parameter, PyObject* exchange, PyObject* from_handle,
+    PyObject* handles_are_taken, PyObject* increment_version, PyObject* needs_dispatcher,
+    PyObject* forward_ad) {
+  using rotary::torch::stable::new_reference;
+  const auto* api =
+      static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(exchange, "dlpack_exchange_api"));
+  if (api == nullptr) return nullptr;
+  if (api->header.version.major != DLPACK_MAJOR_VERSION ||
+      api->dltensor_from_py_object_no_sync == nullptr) {
+    return new_reference(Py_None);
+  }
+  rotary::torch::stable::python() = {.tensor = new_reference(tensor),
+                                     .parameter = new_reference(parameter),
+                                     .exchange = api,
+                                     .from_handle = new_reference(from_handle),
+                                     .handles_are_taken = handles_are_taken == Py_True,
+                                     .increment_version = new_reference(increment_version),
+                                     .needs_dispatcher = new_reference(needs_dispatcher),
+                                     .forward_ad = new_reference(forward_ad),
+                                     .current_level = PyUnicode_FromString("_current_level"),
+                                     .requires_grad = PyUnicode_FromString("requires_grad")};
+  return PyModule_Create(rotary::torch::stable::definition());
+}
