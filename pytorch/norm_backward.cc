@@ -103,10 +103,9 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
     const std::size_t size = rope->rope().norm_gradient_workspace(operands, norm);
     const at::Tensor workspace =
         at::empty({static_cast<std::int64_t>(size)}, tensors[0].options().dtype(at::kByte));
-    rope->rope().norm_gradient(operands, norm,
-                               make_positions(kName, *rope, token_positions, operands.front().in),
-                               {static_cast<std::byte*>(workspace.mutable_data_ptr()), size},
-                               stream_of(tensors[0]));
+    rope->rope().norm_gradient(
+        operands, norm, make_positions(kName, *rope, token_positions, operands.front().in),
+        {static_cast<std::byte*>(workspace.mutable_data_ptr()), size}, stream_of(tensors[0]));
   });
   return in_order(all, !weights.empty(), has_mean);
 }

@@ -107,8 +107,7 @@ void fill_slots(const FusedCall& call, std::int64_t batch, std::int64_t tokens,
   to.table_columns = table.shape[1];
   const ConstTensorView& sequences = call.slots->sequences();
   if (sequences.rank == 0) return;
-  to.sequences =
-      fill_integers(sequences, tokens, range, to.sequences_batch, to.sequences_token);
+  to.sequences = fill_integers(sequences, tokens, range, to.sequences_batch, to.sequences_token);
   to.sequences_type = sequences.dtype;
 }
 
@@ -169,8 +168,8 @@ cudaError_t launch_group(const FusedCall& call, const FusedGroup& group,
     return fused(p, call.stream);
   }
   const PairRange all{.first = 0, .count = rotates ? rotation->pairs : 0};
-  if (rotates && (rotation->pairs > kMaxSimplePairs ||
-                  !is_simple(rotation->source, rotation->positions))) {
+  if (rotates &&
+      (rotation->pairs > kMaxSimplePairs || !is_simple(rotation->source, rotation->positions))) {
     FusedParams<GeneralParams> p{};
     fill_common(call, group, range, p);
     fill_magnitude(rotation->source, rotation->direction, p);
@@ -245,10 +244,9 @@ cudaError_t launch_append(const AppendParams& params, bool overlaps, cudaStream_
   if (params.rotation != nullptr) {
     for (const Operand& x : params.rotation->operands) {
       const auto i = static_cast<std::size_t>(call.count++);
-      call.items[i] = {
-          .operand = x,
-          .store = params.stores[i],
-          .table = params.norm == nullptr ? nullptr : &params.norm->device_tables[i]};
+      call.items[i] = {.operand = x,
+                       .store = params.stores[i],
+                       .table = params.norm == nullptr ? nullptr : &params.norm->device_tables[i]};
     }
   }
   for (const StoreCopy& copy : params.copies) {

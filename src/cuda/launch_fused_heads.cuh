@@ -24,10 +24,9 @@ cudaError_t launch_fused_heads(const Params& p, cudaStream_t stream) noexcept {
   const std::int32_t threads =
       p.norm.across_heads ? kMaxFusedThreads
                           : std::clamp(ceil_div(head_dim / 2, 32) * 32, 64, kMaxFusedThreads);
-  const std::size_t shared =
-      (2 * padded_pairs(static_cast<std::uint32_t>(p.pair_count)) + kBlockSumFloats +
-       static_cast<std::size_t>(head_dim)) *
-      sizeof(float);
+  const std::size_t shared = (2 * padded_pairs(static_cast<std::uint32_t>(p.pair_count)) +
+                              kBlockSumFloats + static_cast<std::size_t>(head_dim)) *
+                             sizeof(float);
   const dim3 grid(static_cast<unsigned>(p.tokens), static_cast<unsigned>(p.batch),
                   static_cast<unsigned>(p.norm.across_heads ? p.num_operands : p.num_heads));
   return dispatch_float32_compute(p.type, [&](auto element) {

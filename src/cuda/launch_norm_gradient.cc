@@ -14,9 +14,7 @@ namespace rotary::internal {
 namespace cuda {
 namespace {
 
-std::int64_t slices_of(std::int64_t count) noexcept {
-  return std::min(count, kNormGradientSlices);
-}
+std::int64_t slices_of(std::int64_t count) noexcept { return std::min(count, kNormGradientSlices); }
 
 struct GradientCall {
   const NormParams& params;
@@ -158,9 +156,8 @@ cudaError_t launch_norm_gradient(const NormParams& params,
                tensors[group.first].in.dtype) {
       ++group.count;
     }
-    const cudaError_t error =
-        simple ? launch_group<NormGradientParams<SimpleParams>>(call, group)
-               : launch_group<NormGradientParams<GeneralParams>>(call, group);
+    const cudaError_t error = simple ? launch_group<NormGradientParams<SimpleParams>>(call, group)
+                                     : launch_group<NormGradientParams<GeneralParams>>(call, group);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -1,8 +1,6 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cuda/norm_gradient.h"
-
 #include <algorithm>
 
 #include "cuda/device/cos_sin_general.cuh"
@@ -10,6 +8,7 @@
 #include "cuda/dispatch.cuh"
 #include "cuda/launch_kernel.cuh"
 #include "cuda/launch_shape.h"
+#include "cuda/norm_gradient.h"
 
 namespace rotary::internal::cuda {
 namespace {
@@ -31,9 +30,9 @@ cudaError_t launch_gradient(const Params& p, cudaStream_t stream) noexcept {
   return dispatch_float32_compute(p.type, [&](auto element) {
     const auto kernel = norm_gradient_heads<decltype(element), Params>;
     if (shared > 48 * 1024) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+      const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                     static_cast<int>(shared));
       if (error != cudaSuccess) return error;
     }
     return launch_kernel(kernel, p, grid, dim3(kNormGradientThreads),

@@ -29,7 +29,7 @@ inline constexpr std::int64_t norm_gradient_floats(std::int64_t size, bool has_b
 template <class Angles>
 struct NormGradientParams : FusedParams<Angles> {
   OperandParams grads[kOperandsPerLaunch];
-  double* partial = nullptr;                            // [slices][partial_size]
+  double* partial = nullptr;                             // [slices][partial_size]
   std::int64_t partial_offset[kOperandsPerLaunch] = {};  // factors, then biases if has_biases
   std::int64_t partial_size = 0;
   std::int32_t slices = 0;

@@ -63,7 +63,7 @@ void store_on_cpu(std::span<const StoreCopy> copies, const std::int64_t* slots,
 
 /// Parameters of an append on CUDA. All memory is the device's, slots included.
 struct AppendParams {
-  const RotateParams* rotation = nullptr;  // null: there are copies alone
+  const RotateParams* rotation = nullptr;               // null: there are copies alone
   std::array<const HeadStore*, kMaxOperands> stores{};  // of each operand; null: not stored
   std::span<const StoreCopy> copies{};                  // at most one
   const Slots& slots;

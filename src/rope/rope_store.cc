@@ -171,9 +171,7 @@ void append_on_cuda(const AppendCall& call, const Slots& slots,
   internal::append_on_cuda(call.function, params, stream);
 }
 
-bool is_on_cuda(const AppendCall& call) noexcept {
-  return call.k.device.type == DeviceType::kCuda;
-}
+bool is_on_cuda(const AppendCall& call) noexcept { return call.k.device.type == DeviceType::kCuda; }
 
 /// Stores `k`, and v.
 void store_all(const AppendCall& call, const ConstTensorView& k, const Threads& threads) {

@@ -72,8 +72,7 @@ class DeviceRegions {
     const ConstTensorView indices = moved(a.slots.indices());
     a.slots = a.slots.block_table().rank == 0
                   ? Slots::flat(indices)
-                  : Slots::paged(moved(a.slots.block_table()), indices,
-                                 moved(a.slots.sequences()));
+                  : Slots::paged(moved(a.slots.block_table()), indices, moved(a.slots.sequences()));
     return a;
   }
   void download() const {

@@ -5,6 +5,8 @@
 // order, rotation, rounding, type, pairings, placement and head_dim. Rope::norm_gradient: gradients
 // of weights and inputs against the CPU up to the order of sums, and the same bits in every run.
 
+#include "rotary/norm.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +21,6 @@
 #include "cuda/against_cpu.h"
 #include "cuda/device_memory.h"
 #include "rope/placed_tensor.h"
-#include "rotary/norm.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
 
@@ -51,8 +52,8 @@ struct NormCase {
           static_cast<int>(norm.rotation), static_cast<int>(norm.rounding), norm.sum_lanes}) {
       text += std::to_string(choice) + " ";
     }
-    return text + std::string(name_of(type)) + " " + std::string(name_of(layout)) +
-           " misaligned " + std::to_string(misaligned) + (in_place ? " in place" : "");
+    return text + std::string(name_of(type)) + " " + std::string(name_of(layout)) + " misaligned " +
+           std::to_string(misaligned) + (in_place ? " in place" : "");
   }
 };
 
@@ -112,8 +113,7 @@ TEST(CudaNorm, EveryNormHasTheBitsOfTheCpu) {
         for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
           for (const NormOrder order : {NormOrder::kBeforeRotation, NormOrder::kAfterRotation}) {
             for (const NormRotation rotation : {NormRotation::kForward, NormRotation::kInverse}) {
-              for (const NormRounding rounding :
-                   {NormRounding::kTensor, NormRounding::kFloat32}) {
+              for (const NormRounding rounding : {NormRounding::kTensor, NormRounding::kFloat32}) {
                 for (const bool in_place : {false, true}) {
                   expect_cpu_bits(rope, {.norm = {.kind = kind,
                                                   .eps = 1e-5,
@@ -178,10 +178,10 @@ TEST(CudaNorm, EveryPlacementAndTypeOfWeights) {
 TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
   const std::vector<std::int64_t> ids = {5, 1'000'003, -7, 0, 2, 99};
   const std::vector<double> reals = {0.5, 1e4, -3.25, 0.0, 2.0, 7.75};
-  const auto integers = Positions::ids(ConstTensorView::contiguous(
-      ids.data(), DType::kInt64, {1, 2, 3}));
-  const auto numbers = Positions::ids(ConstTensorView::contiguous(
-      reals.data(), DType::kFloat64, {1, 2, 3}));
+  const auto integers =
+      Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 2, 3}));
+  const auto numbers =
+      Positions::ids(ConstTensorView::contiguous(reals.data(), DType::kFloat64, {1, 2, 3}));
   const Rope exact = make_rope(64, 64, 0, Pairing::kHalf);
   const Rope reference(make_frequencies({.rotary_dim = 64, .theta = 1e4}),
                        {.head_dim = 64, .pairing = Pairing::kInterleaved},
@@ -192,8 +192,9 @@ TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
     expect_cpu_bits(reference, {.type = type}, integers);
   }
   // A decoding step: a token in each of many batch rows, with a position of its own.
-  expect_cpu_bits(exact, {.batch = 6, .tokens = 1},
-                  Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 6, 1})));
+  expect_cpu_bits(
+      exact, {.batch = 6, .tokens = 1},
+      Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 6, 1})));
 }
 
 TEST(CudaNorm, RejectsFloat64AndOutputsOfAnotherType) {
@@ -206,9 +207,8 @@ TEST(CudaNorm, RejectsFloat64AndOutputsOfAnotherType) {
                std::invalid_argument);
   const TensorView narrow =
       TensorView::contiguous(memory.data(1 << 12), DType::kFloat8E4M3, {1, 2, 64}, kGpu);
-  EXPECT_THROW(
-      rope.norm_rotate({Operand(view(DType::kBFloat16), narrow)}, {}, Positions::range()),
-      std::invalid_argument);
+  EXPECT_THROW(rope.norm_rotate({Operand(view(DType::kBFloat16), narrow)}, {}, Positions::range()),
+               std::invalid_argument);
   std::vector<float> on_host(64);
   EXPECT_THROW(
       rope.norm_rotate({{view(DType::kBFloat16),
@@ -229,7 +229,9 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
   std::vector<std::unique_ptr<DeviceTensor>> copies;
   for (const auto& x : tensors) copies.push_back(std::make_unique<DeviceTensor>(*x));
   const DeviceList<double> sums(std::vector<double>(4 * weight_size, -1.0));
-  const auto part = [&](std::size_t i) { return sums.span().subspan(i * weight_size, weight_size); };
+  const auto part = [&](std::size_t i) {
+    return sums.span().subspan(i * weight_size, weight_size);
+  };
   std::vector<NormGradientOperand> operands;
   for (const std::size_t first : {0, 3}) {
     const std::size_t k = first / 3;
@@ -263,9 +265,8 @@ TEST(CudaNorm, GradientsMatchTheCpu) {
           Tensors tensors;
           for (unsigned seed = 1; seed <= 6; ++seed) {
             const bool is_weight = seed % 3 == 0;
-            const Sizes sizes = is_weight
-                                    ? Sizes{1, 1, 1, static_cast<std::int64_t>(weight_size)}
-                                    : Sizes{c.batch, c.tokens, 3, head_dim};
+            const Sizes sizes = is_weight ? Sizes{1, 1, 1, static_cast<std::int64_t>(weight_size)}
+                                          : Sizes{c.batch, c.tokens, 3, head_dim};
             tensors.push_back(std::make_unique<PlacedTensor>(
                 Layout::kContiguous, is_weight ? DType::kFloat32 : type, sizes, seed, 0));
           }

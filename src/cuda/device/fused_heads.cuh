@@ -187,8 +187,7 @@ inline constexpr int kMaxFusedThreads = 256;
 /// Block: threads that share the elements of a norm. Grid: [heads of all operands, or operands for
 /// norms across heads][batch][tokens].
 template <class Element, class Params>
-__global__ void __launch_bounds__(kMaxFusedThreads)
-    fused_heads(const __grid_constant__ Params p) {
+__global__ void __launch_bounds__(kMaxFusedThreads) fused_heads(const __grid_constant__ Params p) {
   // [cos, sin][pairs], [kBlockSumFloats], then [maximum head_dim]
   extern __shared__ __align__(16) float memory[];
   if (p.overlaps) launch_dependent_grids();
@@ -232,12 +231,11 @@ __global__ void __launch_bounds__(kMaxFusedThreads)
   FusedHeads<Element, Params> norm_heads(p, k, in, cos, sin);
   if (f.normalizes) {
     const std::int32_t size = heads * f.head_dim;
-    norm_heads.set_moments(
-        moments_of(p.norm.has_mean, p.norm.eps, size, [&](const auto& add) {
-          return block_sum(
-              size, p.norm.sum_lanes, [&](std::int32_t i) { return norm_heads.norm_input(i); },
-              add, scratch);
-        }));
+    norm_heads.set_moments(moments_of(p.norm.has_mean, p.norm.eps, size, [&](const auto& add) {
+      return block_sum(
+          size, p.norm.sum_lanes, [&](std::int32_t i) { return norm_heads.norm_input(i); }, add,
+          scratch);
+    }));
   }
   const std::int32_t pairs = norm_heads.pairs();
   for (std::int32_t h = 0; h < heads; ++h) {

@@ -266,8 +266,8 @@ __device__ __forceinline__ void fill_rotation_rows(const FusedTokensParams& p, s
                                                    float* cos, float* sin) {
   constexpr int kCount = kUnit<Element>;
   const auto threads = static_cast<std::int32_t>(blockDim.x * blockDim.y);
-  for (auto i = static_cast<std::int32_t>(threadIdx.y * blockDim.x + threadIdx.x);
-       i < p.pair_count; i += threads) {
+  for (auto i = static_cast<std::int32_t>(threadIdx.y * blockDim.x + threadIdx.x); i < p.pair_count;
+       i += threads) {
     const CosSin<float> z = cos_sin_of<float>(static_cast<const SimpleParams&>(p), batch, token, i);
     std::int32_t at = i;
     if constexpr (kPairing == Pairing::kHalf) {
@@ -311,9 +311,7 @@ __global__ void __launch_bounds__(kMaxFusedTokenThreads, 3)
   const std::int32_t before = p.rotary_offset / kPerPack;
   const std::int32_t packs = f.head_dim / kPerPack;
   const std::int32_t pass = in_range ? packs - 2 * own : 0;
-  const auto pass_pack = [&](std::int32_t i) {
-    return own == 0 || i < before ? i : i + 2 * own;
-  };
+  const auto pass_pack = [&](std::int32_t i) { return own == 0 || i < before ? i : i + 2 * own; };
   float* const cos = memory;
   float* const sin = cos + p.row_floats;
   float* const weights = sin + p.row_floats;
@@ -379,8 +377,8 @@ __global__ void __launch_bounds__(kMaxFusedTokenThreads, 3)
     work.template rotate_chunk<1>(a, b);
   }
   const auto passed = [&](std::int32_t at) {
-    const Packed<16> pack = kNorms ? *reinterpret_cast<const Packed<16>*>(staged + at * 16)
-                                   : load_packed(in + at * 16);
+    const Packed<16> pack =
+        kNorms ? *reinterpret_cast<const Packed<16>*>(staged + at * 16) : load_packed(in + at * 16);
     return work.finish_pass(pack, at);
   };
   // Calls write(pack, its index) for the lane's packs.
@@ -400,9 +398,8 @@ __global__ void __launch_bounds__(kMaxFusedTokenThreads, 3)
     float max = 0.0f;
     if (p.computes_scales) {  // the same for all threads
       if (computes) {
-        for_each_pack([&](const Packed<16>& pack, std::int32_t) {
-          max = max_of_pack<Element>(max, pack);
-        });
+        for_each_pack(
+            [&](const Packed<16>& pack, std::int32_t) { max = max_of_pack<Element>(max, pack); });
       }
       for (std::int32_t step = lanes / 2; step > 0; step /= 2) {
         max = fmaxf(max, __shfl_xor_sync(~0u, max, step));
@@ -413,9 +410,8 @@ __global__ void __launch_bounds__(kMaxFusedTokenThreads, 3)
       const StoredToken to(store, slot);
       char* const data = to.data + head * store.head_stride;
       if (!is_quantized(store.type)) {
-        for_each_pack([&](const Packed<16>& pack, std::int32_t at) {
-          store_packed(data + at * 16, pack);
-        });
+        for_each_pack(
+            [&](const Packed<16>& pack, std::int32_t at) { store_packed(data + at * 16, pack); });
         return;
       }
       const Quantizer quantize =

@@ -192,8 +192,8 @@ __device__ float block_sum(std::int32_t n, std::int32_t sum_lanes, const Load& l
   float sum = sum_rest(shape, load, add);
   for (std::int32_t k = 0; k < shape.lanes; ++k) {
     const float* const lane = scratch + k;
-    sum = add_rounded(sum, sum_of_four(lane[0], lane[shape.lanes], lane[2 * shape.lanes],
-                                       lane[3 * shape.lanes]));
+    sum = add_rounded(
+        sum, sum_of_four(lane[0], lane[shape.lanes], lane[2 * shape.lanes], lane[3 * shape.lanes]));
   }
   __syncthreads();
   return sum;
@@ -209,8 +209,8 @@ __device__ __forceinline__ float group_sum(std::int32_t n, std::int32_t sum_lane
   constexpr unsigned kAll = ~0u;
   const SumShape shape(n, sum_lanes);
   const std::int32_t lane_pairs = shape.lanes / 2;
-  const auto lane = static_cast<std::int32_t>(
-      (threadIdx.y * blockDim.x + threadIdx.x) & 31u);  // blockDim.x divides 32
+  const auto lane = static_cast<std::int32_t>((threadIdx.y * blockDim.x + threadIdx.x) &
+                                              31u);  // blockDim.x divides 32
   const std::int32_t j = lane & (group - 1);
   const auto sum_pair = [&](std::int32_t accumulator, std::int32_t pair) {
     return sum_accumulator<TwoLanes>(shape, accumulator * shape.lanes + 2 * pair, load_two, add);
