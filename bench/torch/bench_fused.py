@@ -11,8 +11,8 @@ Candidates:
     triton    a plain Triton kernel: a program for each head, cos and sin from a table
     copy      as many bytes read and written, no work
 Bytes are those of the operator: what it must read and write. Candidates alternate; figures are
-medians in microseconds and, in brackets, the share of the copy's speed. Steps of 1 to 256 tokens are
-replayed in CUDA graphs of 50 calls. Without a GPU small shapes run on the CPU, as a check.
+medians in microseconds and, in brackets, the share of the copy's speed. Steps of 1 to 256 tokens
+are replayed in CUDA graphs of 50 calls. Without a GPU small shapes run on the CPU, as a check.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ if triton is not None:
         sin_ptr,
         heads,
         eps,
-        HALF: tl.constexpr,
-        PAIRED: tl.constexpr,
+        half: tl.constexpr,
+        paired: tl.constexpr,
     ):
         row = tl.program_id(0).to(tl.int64)
-        pair = tl.arange(0, HALF)
-        first = pair * 2 if PAIRED else pair
-        second = first + (1 if PAIRED else HALF)
-        x = tl.load(x_ptr + row * 2 * HALF + first).to(tl.float32)
-        y = tl.load(x_ptr + row * 2 * HALF + second).to(tl.float32)
-        scale = tl.rsqrt((tl.sum(x * x) + tl.sum(y * y)) / (2 * HALF) + eps)
+        pair = tl.arange(0, half)
+        first = pair * 2 if paired else pair
+        second = first + (1 if paired else half)
+        x = tl.load(x_ptr + row * 2 * half + first).to(tl.float32)
+        y = tl.load(x_ptr + row * 2 * half + second).to(tl.float32)
+        scale = tl.rsqrt((tl.sum(x * x) + tl.sum(y * y)) / (2 * half) + eps)
         x = (x * scale * tl.load(w_ptr + first)).to(x_ptr.dtype.element_ty).to(tl.float32)
         y = (y * scale * tl.load(w_ptr + second)).to(x_ptr.dtype.element_ty).to(tl.float32)
-        c = tl.load(cos_ptr + row // heads * HALF + pair)
-        s = tl.load(sin_ptr + row // heads * HALF + pair)
-        tl.store(out_ptr + row * 2 * HALF + first, (x * c - y * s).to(out_ptr.dtype.element_ty))
-        tl.store(out_ptr + row * 2 * HALF + second, (y * c + x * s).to(out_ptr.dtype.element_ty))
+        c = tl.load(cos_ptr + row // heads * half + pair)
+        s = tl.load(sin_ptr + row // heads * half + pair)
+        tl.store(out_ptr + row * 2 * half + first, (x * c - y * s).to(out_ptr.dtype.element_ty))
+        tl.store(out_ptr + row * 2 * half + second, (y * c + x * s).to(out_ptr.dtype.element_ty))
 
 
 class Case:
@@ -144,7 +144,7 @@ class Case:
             out = torch.empty_like(x)
             norm_rotate_kernel[(x.shape[0] * x.shape[1],)](
                 x, out, w, self.cos, self.sin, x.shape[1], 1e-6,
-                HALF=x.shape[2] // 2, PAIRED=self.pairing != "half", num_warps=1,
+                half=x.shape[2] // 2, paired=self.pairing != "half", num_warps=1,
             )  # fmt: skip
             results.append(out)
         return results

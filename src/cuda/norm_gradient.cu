@@ -5,7 +5,9 @@
 
 #include "cuda/device/cos_sin_general.cuh"
 #include "cuda/device/norm_gradient.cuh"
+#include "cuda/device/norm_gradient_tokens.cuh"
 #include "cuda/dispatch.cuh"
+#include "cuda/fused_shape.h"
 #include "cuda/launch_kernel.cuh"
 #include "cuda/launch_shape.h"
 #include "cuda/norm_gradient.h"
@@ -44,7 +46,20 @@ cudaError_t launch_gradient(const Params& p, cudaStream_t stream) noexcept {
 
 cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
                           cudaStream_t stream) noexcept {
-  return launch_gradient(params, stream);
+  if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
+  NormGradientTokensParams p{};
+  static_cast<NormGradientParams<SimpleParams>&>(p) = params;
+  const FusedShape shape = shape_norm_gradient_tokens(p);
+  if (shape.lanes == 0) return launch_gradient(params, stream);
+  const dim3 block(static_cast<unsigned>(shape.lanes), static_cast<unsigned>(shape.rows));
+  return dispatch_float32_compute(p.type, [&](auto element) {
+    using Element = decltype(element);
+    const auto kernel = p.read == Pairing::kHalf
+                            ? norm_gradient_tokens<Element, Pairing::kHalf>
+                            : norm_gradient_tokens<Element, Pairing::kInterleaved>;
+    return launch_kernel(kernel, p, dim3(static_cast<unsigned>(p.slices)), block,
+                         static_cast<std::size_t>(shape.shared_bytes), p.overlaps, stream);
+  });
 }
 
 cudaError_t norm_gradient(const NormGradientParams<GeneralParams>& params,

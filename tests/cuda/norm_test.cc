@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -228,10 +229,11 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
                            const Positions& positions, std::size_t weight_size) {
   std::vector<std::unique_ptr<DeviceTensor>> copies;
   for (const auto& x : tensors) copies.push_back(std::make_unique<DeviceTensor>(*x));
-  const DeviceList<double> sums(std::vector<double>(4 * weight_size, -1.0));
+  const DeviceList<double> sums(std::vector<double>(4 * weight_size, 0.0));
   const auto part = [&](std::size_t i) {
     return sums.span().subspan(i * weight_size, weight_size);
   };
+  const bool has_bias = c.norm.kind == NormKind::kLayer;
   std::vector<NormGradientOperand> operands;
   for (const std::size_t first : {0, 3}) {
     const std::size_t k = first / 3;
@@ -240,7 +242,7 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
                         .grad_in = copies[first + 1]->view(),
                         .weight = row_of(copies[first + 2]->view()),
                         .grad_weight = part(k),
-                        .grad_bias = part(2 + k)});
+                        .grad_bias = has_bias ? part(2 + k) : std::span<double>()});
   }
   const DeviceMemory workspace(rope.norm_gradient_workspace(operands, c.norm));
   rope.norm_gradient(operands, c.norm, DevicePositions(positions),
@@ -251,7 +253,8 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
 TEST(CudaNorm, GradientsMatchTheCpu) {
   const Positions positions = Positions::range(123'456);
   for (const Rope& rope :
-       {make_rope(64, 64, 0, Pairing::kHalf), make_rope(72, 52, 3, Pairing::kInterleaved),
+       {make_rope(64, 64, 0, Pairing::kHalf), make_rope(96, 96, 0, Pairing::kInterleaved),
+        make_rope(72, 52, 3, Pairing::kInterleaved),
         make_rope(64, 64, 0, Pairing::kHalf, Pairing::kInterleaved)}) {
     for (const DType type : kTypes) {
       for (const NormKind kind : kKinds) {
@@ -280,12 +283,13 @@ TEST(CudaNorm, GradientsMatchTheCpu) {
             const auto part = [&](std::size_t k) {
               return std::span(sums).subspan(k * weight_size, weight_size);
             };
-            operands.push_back({.in = tensors[i]->view(),
-                                .grad_out = tensors[i + 1]->view(),
-                                .grad_in = tensors[i + 1]->view(),
-                                .weight = row_of(tensors[i + 2]->view()),
-                                .grad_weight = part(i / 3),
-                                .grad_bias = part(2 + i / 3)});
+            operands.push_back(
+                {.in = tensors[i]->view(),
+                 .grad_out = tensors[i + 1]->view(),
+                 .grad_in = tensors[i + 1]->view(),
+                 .weight = row_of(tensors[i + 2]->view()),
+                 .grad_weight = part(i / 3),
+                 .grad_bias = kind == NormKind::kLayer ? part(2 + i / 3) : std::span<double>()});
           }
           rope.norm_gradient(operands, c.norm, positions);
           // The sums of a norm differ in their order: a few float32 roundings, then one of the type.

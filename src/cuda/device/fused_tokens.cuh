@@ -230,8 +230,8 @@ __device__ __forceinline__ float max_of_pack(float max, const Packed<16>& pack) 
 
 /// Factors and biases of the operands whose heads the block has, as rows of units: [operands][2 if
 /// has_mean][weight_floats].
-template <class Element>
-__device__ __forceinline__ void fill_weight_rows(const FusedTokensParams& p, std::int32_t begin,
+template <class Element, class Params>
+__device__ __forceinline__ void fill_weight_rows(const Params& p, std::int32_t begin,
                                                  std::int32_t end, float* rows) {
   constexpr int kCount = kUnit<Element>;
   const auto thread = static_cast<std::int32_t>(threadIdx.y * blockDim.x + threadIdx.x);
@@ -260,8 +260,8 @@ __device__ __forceinline__ void fill_weight_rows(const FusedTokensParams& p, std
 }
 
 /// cos and sin of the block's token, as rows of units of `stride` packs.
-template <class Element, Pairing kPairing>
-__device__ __forceinline__ void fill_rotation_rows(const FusedTokensParams& p, std::int64_t batch,
+template <class Element, Pairing kPairing, class Params>
+__device__ __forceinline__ void fill_rotation_rows(const Params& p, std::int64_t batch,
                                                    std::int64_t token, std::int32_t stride,
                                                    float* cos, float* sin) {
   constexpr int kCount = kUnit<Element>;

@@ -3,6 +3,8 @@
 
 // The fibers of emulated blocks, CUDA's runtime on host memory, and what is not emulated.
 
+#undef _FORTIFY_SOURCE  // whose longjmp() does not leave a stack
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -34,6 +36,8 @@ struct Barrier {
 
 struct Fiber {
   ucontext_t context{};
+  jmp_buf point{};  // where it goes on; changing so costs no system call
+  bool started = false;
   std::unique_ptr<char[]> stack = std::unique_ptr<char[]>(new char[kStackBytes]);
   uint3 index{};
   int lane = 0;
@@ -49,13 +53,26 @@ struct Block {
   Barrier all;
   int left = 0;
   Fiber* current = nullptr;
-  ucontext_t scheduler{};
+  jmp_buf scheduler{};
+  std::size_t next = 0;
   const std::function<void()>* thread = nullptr;
 };
 
 Block block;
 
-void yield() { swapcontext(&block.current->context, &block.scheduler); }
+void yield() {
+  if (_setjmp(block.current->point) == 0) _longjmp(block.scheduler, 1);
+}
+
+/// Runs a fiber until it yields.
+void resume(Fiber& fiber) {
+  block.current = &fiber;
+  threadIdx = fiber.index;
+  if (_setjmp(block.scheduler) != 0) return;
+  if (fiber.started) _longjmp(fiber.point, 1);
+  fiber.started = true;
+  setcontext(&fiber.context);
+}
 
 void wait(Barrier& barrier, const int& expected) {
   const unsigned mine = barrier.generation;
@@ -105,6 +122,7 @@ void run_block(const dim3& shape, const std::function<void()>& thread) {
     fiber.lane = static_cast<int>(i % 32);
     fiber.warp = static_cast<int>(i / 32);
     fiber.done = false;
+    fiber.started = false;
     ++block.lanes_left[i / 32];
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -113,11 +131,9 @@ void run_block(const dim3& shape, const std::function<void()>& thread) {
     makecontext(&fiber.context, enter, 0);
   }
   while (block.left > 0) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (block.fibers[i].done) continue;
-      block.current = &block.fibers[i];
-      threadIdx = block.current->index;
-      swapcontext(&block.scheduler, &block.current->context);
+    for (block.next = 0; block.next < count; ++block.next) {
+      Fiber& fiber = block.fibers[block.next];
+      if (!fiber.done) resume(fiber);
     }
   }
 }
