@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators that rotate into caches of keys and values: append_kv, mla_append, and both in
-// place. On the CPU the library's engine runs them in one pass; elsewhere, and for tensors of more
-// than four dimensions, they are rotate (or norm_rotate) and a store by PyTorch's operators.
+// place. The library's engine runs them in one pass (on the CPU those with a norm in two). Tensors
+// of more than four dimensions, and float64 on CUDA, go by rotate (or norm_rotate) and a store by
+// PyTorch's operators.
 
+#include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
@@ -13,9 +15,11 @@
 #include <utility>
 
 #include "pytorch/cache_store.h"
+#include "pytorch/cuda_stream.h"
 #include "pytorch/empty_result.h"
 #include "pytorch/errors.h"
 #include "pytorch/no_derivative.h"
+#include "pytorch/norm_call.h"
 #include "pytorch/operator.h"
 #include "pytorch/rope_cache.h"
 #include "pytorch/rotation_op.h"
@@ -54,10 +58,17 @@ struct AppendArguments {
 };
 
 bool has_engine(const AppendArguments& a) {
+  const bool on_cuda = a.q.is_cuda();
   for (const at::Tensor* x : {&a.q, &a.k, &a.v, &a.keys.data, &a.values.data}) {
-    if (!x->is_cpu() || x->dim() > kMaxDimensions) return false;
+    if (!(on_cuda ? x->is_cuda() : x->is_cpu()) || x->dim() > kMaxDimensions) return false;
+    if (on_cuda && x->scalar_type() == at::kDouble) return false;
   }
-  return true;
+  return !on_cuda || fits_fused_launch(a.rope);
+}
+
+/// Whether the engine takes the norm, too.
+bool has_engine(const AppendArguments& a, const NormOptions& norm) {
+  return has_engine(a) && (norm.norm == "none" || a.q.is_cuda());
 }
 
 /// [n, heads, head_dim].
@@ -72,13 +83,14 @@ std::int64_t tokens_of(const AppendArguments& a) { return a.k.size(a.token_posit
 void store_rotated(const AppendArguments& a) {
   const std::int64_t token_dim = a.token_positions.token_dim;
   if (has_engine(a)) {
+    const c10::OptionalDeviceGuard guard(cuda_device_of(a.k));
     translate_errors([&] {
       store_kv({.k = heads_view(a.function, a.k, token_dim),
                 .v = heads_view(a.function, a.v, token_dim),
                 .keys = view_of(a.function, a.keys),
                 .values = view_of(a.function, a.values),
                 .slots = view_of(a.function, a.slots)},
-               find_rope(a.rope)->rope().options().threads);
+               find_rope(a.rope)->rope().options().threads, stream_of(a.k));
     });
     return;
   }
@@ -112,7 +124,17 @@ std::vector<at::Tensor> rotated(const AppendArguments& a, const NormOptions& nor
                      norm.rounding, /*scope=*/"head", /*order=*/"before", /*inverse=*/false);
 }
 
-void run_engine(const AppendArguments& a, const at::Tensor& q_out) {
+void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Tensor& q_out) {
+  const c10::OptionalDeviceGuard guard(cuda_device_of(a.q));
+  HeadNorm how = norm_of(norm.eps, norm.norm, norm.rounding, name_of(NormScope::kHead),
+                         name_of(NormOrder::kBeforeRotation), /*inverse=*/false);
+  how.sum_lanes = how.kind == NormKind::kNone ? how.sum_lanes : sum_lanes_of_engine();
+  std::vector<at::Tensor> kept;
+  const auto row = [&](const OptionalTensor& x) {
+    if (how.kind == NormKind::kNone || !is_given(x)) return ConstTensorView{};
+    kept.push_back(x->contiguous());
+    return plain_view(a.function, kept.back());
+  };
   const std::int64_t token_dim = a.token_positions.token_dim;
   const auto rope = find_rope(a.rope);
   const TensorView to = writable_heads_view(a.function, q_out, token_dim);
@@ -125,15 +147,18 @@ void run_engine(const AppendArguments& a, const at::Tensor& q_out) {
          .v = heads_view(a.function, a.v, token_dim),
          .keys = view_of(a.function, a.keys),
          .values = view_of(a.function, a.values),
-         .slots = view_of(a.function, a.slots)},
-        make_positions(a.function, *rope, a.token_positions, k));
+         .slots = view_of(a.function, a.slots),
+         .norm = how,
+         .q_weight = row(norm.q_weight),
+         .k_weight = row(norm.k_weight)},
+        make_positions(a.function, *rope, a.token_positions, k), stream_of(a.q));
   });
 }
 
 at::Tensor append_to_new(const AppendArguments& a, const NormOptions& norm) {
-  if (norm.norm == "none" && has_engine(a)) {
+  if (has_engine(a, norm)) {
     at::Tensor q_out = empty_result_like(a.q);
-    run_engine(a, q_out);
+    run_engine(a, norm, q_out);
     return q_out;
   }
   const std::vector<at::Tensor> results = rotated(a, norm);
@@ -147,7 +172,7 @@ at::Tensor append_to_new(const AppendArguments& a, const NormOptions& norm) {
 template <class Result>
 Result append(const AppendArguments& a, const NormOptions& norm) {
   if constexpr (std::is_void_v<Result>) {
-    if (norm.norm == "none" && has_engine(a)) return run_engine(a, a.q);
+    if (has_engine(a, norm)) return run_engine(a, norm, a.q);
     a.q.copy_(append_to_new(a, norm));
   } else {
     return append_to_new(a, norm);

@@ -82,8 +82,10 @@ void check_scale(std::string_view function, const CacheStore& store, const at::T
 TensorView stored_view(std::string_view function, const at::Tensor& x, DType type) {
   TORCH_CHECK_VALUE(x.dim() >= 1 && x.dim() <= kMaxRank, "[", function, "] caches must have 1 to ",
                     kMaxRank, " dimensions, got ", x.dim());
-  TensorView view{
-      .data = x.mutable_data_ptr(), .dtype = type, .rank = static_cast<int>(x.dim()), .device = {}};
+  TensorView view{.data = x.mutable_data_ptr(),
+                  .dtype = type,
+                  .rank = static_cast<int>(x.dim()),
+                  .device = rotary_device(x)};
   for (std::int64_t i = 0; i < x.dim(); ++i) {
     view.shape[static_cast<std::size_t>(i)] = x.size(i);
     view.strides[static_cast<std::size_t>(i)] = x.stride(i);

@@ -1,13 +1,15 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operator norm_rotate_backward: gradients of inputs, weights and biases. On the CPU the
-// library's engine computes them in one pass; elsewhere they are PyTorch's operators.
+// The operator norm_rotate_backward: gradients of inputs, weights and biases. The library's engine
+// computes them in one pass; what it does not take goes by PyTorch's operators.
 
+#include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
+#include "pytorch/cuda_stream.h"
 #include "pytorch/empty_result.h"
 #include "pytorch/errors.h"
 #include "pytorch/norm_call.h"
@@ -73,7 +75,8 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
                                             HeadNorm norm) {
   constexpr std::string_view kName = "norm_rotate_backward";
   const auto rope = find_rope(text);
-  norm.sum_lanes = sum_lanes_of_pytorch();
+  const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
+  norm.sum_lanes = sum_lanes_of_engine();
   const bool has_mean = norm.kind == NormKind::kLayer;
   std::vector<NormGradient> all(tensors.size());
   std::vector<at::Tensor> kept;
@@ -97,10 +100,24 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
     operands.push_back(x);
   }
   translate_errors([&] {
-    rope->rope().norm_gradient(operands, norm,
-                               make_positions(kName, *rope, token_positions, operands.front().in));
+    const std::size_t size = rope->rope().norm_gradient_workspace(operands, norm);
+    const at::Tensor workspace =
+        at::empty({static_cast<std::int64_t>(size)}, tensors[0].options().dtype(at::kByte));
+    rope->rope().norm_gradient(
+        operands, norm, make_positions(kName, *rope, token_positions, operands.front().in),
+        {static_cast<std::byte*>(workspace.mutable_data_ptr()), size}, stream_of(tensors[0]));
   });
   return in_order(all, !weights.empty(), has_mean);
+}
+
+/// Whether the norms fit the kernel on CUDA, whose blocks hold one norm with its sums.
+bool has_backward_engine(at::TensorList tensors, const HeadNorm& norm, std::int64_t token_dim) {
+  constexpr std::int64_t kMaxElements = 8000;
+  if (!tensors[0].is_cuda() || norm.scope == NormScope::kHead) return true;
+  for (const at::Tensor& x : tensors) {
+    if (x.size(token_dim == -2 ? -3 : -2) * x.size(-1) > kMaxElements) return false;
+  }
+  return true;
 }
 
 HeadNorm backward_norm_of(double eps, std::string_view norm, std::string_view rounding,
@@ -135,7 +152,8 @@ std::vector<at::Tensor> norm_rotate_backward(at::TensorList grads, at::TensorLis
   check_grads(grads, tensors);
   if (tensors.empty()) return {};
   const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
-  if (!has_norm_engine(tensors, {weights, {}})) {
+  if (!has_norm_engine(tensors, {weights, {}}, rope) ||
+      !has_backward_engine(tensors, how, token_dim)) {
     return plain_norm_backward(grads, tensors, weights, rope, token_positions, how);
   }
   return run_engine_backward(grads, tensors, weights, rope, token_positions, how);

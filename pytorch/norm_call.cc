@@ -190,10 +190,24 @@ int sum_lanes_of_pytorch() {
   return found;
 }
 
-bool has_norm_engine(at::TensorList tensors, const NormWeights& given) {
-  const auto fits = [](const at::Tensor& x) {
-    return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 ||
-                          x.scalar_type() == at::kHalf);
+int sum_lanes_of_engine() {
+  const int lanes = sum_lanes_of_pytorch();
+  return lanes == 0 ? HeadNorm{}.sum_lanes : lanes;
+}
+
+bool fits_fused_launch(std::string_view rope) {
+  const Frequencies& f = find_rope(rope)->frequencies();
+  constexpr std::int64_t kMaxPairs = 512;
+  constexpr std::int64_t kMaxEntries = 1024;  // in three planes: real positions, growth
+  return f.pairs <= kMaxPairs && f.pairs * f.axes <= kMaxEntries;
+}
+
+bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope) {
+  const bool on_cuda = tensors[0].is_cuda();
+  const auto fits = [on_cuda](const at::Tensor& x) {
+    return (on_cuda ? x.is_cuda() : x.is_cpu()) &&
+           (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 ||
+            x.scalar_type() == at::kHalf);
   };
   for (const at::Tensor& x : tensors) {
     if (!fits(x) || x.dim() > kMaxDimensions || x.size(-1) > kMaxNormHeadDim) return false;
@@ -203,7 +217,7 @@ bool has_norm_engine(at::TensorList tensors, const NormWeights& given) {
       if (!fits(w)) return false;
     }
   }
-  return sum_lanes_of_pytorch() != 0;
+  return on_cuda ? fits_fused_launch(rope) : sum_lanes_of_pytorch() != 0;
 }
 
 }  // namespace rotary::torch

@@ -64,8 +64,15 @@ std::vector<at::Tensor> plain_norm_rotate(at::TensorList tensors, const NormWeig
 /// once; 0 if there is none, and then PyTorch's norm is used.
 int sum_lanes_of_pytorch();
 
+/// The sum_lanes of a call of the engine: that of PyTorch's norms on this CPU, also on CUDA, so that
+/// both devices have the same bits.
+int sum_lanes_of_engine();
+
 /// Whether the library's engine takes the tensors.
-bool has_norm_engine(at::TensorList tensors, const NormWeights& given);
+bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope);
+
+/// Whether the frequencies of a rope, at any positions, fit one launch of a fused kernel on CUDA.
+bool fits_fused_launch(std::string_view rope);
 
 /// Gradients of the tensors, then of weights if there are any, then of biases for LayerNorm: those
 /// in float64, [head_dim] or [heads * head_dim]. Of a norm before the forward rotation.

@@ -1,12 +1,14 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators norm_rotate and norm_rotate_: a norm of every head and its rotation. On the CPU the
-// library's engine runs them in one pass; elsewhere they are PyTorch's norm and rotate.
+// The operators norm_rotate and norm_rotate_: a norm of every head and its rotation. The library's
+// engine runs them in one pass; what it does not take is PyTorch's norm and rotate.
 
+#include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <torch/library.h>
 
+#include "pytorch/cuda_stream.h"
 #include "pytorch/empty_result.h"
 #include "pytorch/errors.h"
 #include "pytorch/norm_call.h"
@@ -22,7 +24,7 @@ void run_engine(at::TensorList from, at::TensorList to, const NormWeights& given
                 std::string_view text, const TokenPositionsRef& token_positions, HeadNorm norm) {
   constexpr std::string_view kName = "norm_rotate";
   const auto rope = find_rope(text);
-  norm.sum_lanes = sum_lanes_of_pytorch();
+  norm.sum_lanes = sum_lanes_of_engine();
   std::vector<at::Tensor> kept;
   const auto row = [&](const OptionalTensor& x) {
     if (!x) return ConstTensorView{};
@@ -40,7 +42,8 @@ void run_engine(at::TensorList from, at::TensorList to, const NormWeights& given
   }
   translate_errors([&] {
     rope->rope().norm_rotate(
-        operands, norm, make_positions(kName, *rope, token_positions, operands.front().tensors.in));
+        operands, norm, make_positions(kName, *rope, token_positions, operands.front().tensors.in),
+        stream_of(from[0]));
   });
 }
 
@@ -56,9 +59,10 @@ std::vector<at::Tensor> norm_rotate(at::TensorList tensors, at::TensorList weigh
   check_norm(tensors, given, rope, token_dim, how);
   if (tensors.empty()) return {};
   const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
-  if (!has_norm_engine(tensors, given)) {
+  if (!has_norm_engine(tensors, given, rope)) {
     return plain_norm_rotate(tensors, given, rope, token_positions, how);
   }
+  const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
   std::vector<at::Tensor> results;
   for (const at::Tensor& x : tensors) results.push_back(empty_result_like(x));
   run_engine(tensors, results, given, rope, token_positions, how);
@@ -76,7 +80,8 @@ void norm_rotate_in_place(at::TensorList tensors, at::TensorList weights, at::Te
   check_norm(tensors, given, rope, token_dim, how);
   if (tensors.empty()) return;
   const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
-  if (has_norm_engine(tensors, given)) {
+  if (has_norm_engine(tensors, given, rope)) {
+    const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
     return run_engine(tensors, tensors, given, rope, token_positions, how);
   }
   const auto results = plain_norm_rotate(tensors, given, rope, token_positions, how);

@@ -31,11 +31,6 @@ DType dtype_of(std::string_view function, const at::Tensor& x) {
                   c10::str("[", function, "] tensors of ", x.scalar_type(), " are not supported"));
 }
 
-Device rotary_device(const at::Tensor& x) {
-  if (!x.is_cuda()) return {};
-  return {.type = DeviceType::kCuda, .index = x.get_device()};
-}
-
 template <typename Void>
 BasicTensorView<Void> view_of(std::string_view function, const at::Tensor& x, Void* data) {
   TORCH_CHECK_VALUE(x.dim() <= kMaxRank, "[", function, "] at most ", kMaxRank, " dimensions, got ",
@@ -69,6 +64,11 @@ std::optional<ConstTensorView> view_if_given(std::string_view function,
 }
 
 }  // namespace
+
+Device rotary_device(const at::Tensor& x) {
+  if (!x.is_cuda()) return {};
+  return {.type = DeviceType::kCuda, .index = x.get_device()};
+}
 
 void check_rank(std::string_view function, const at::Tensor& x, std::int64_t token_dim) {
   translate_errors([&] { check_rank(function, x.dim(), token_dim); });

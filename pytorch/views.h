@@ -17,6 +17,9 @@
 
 namespace rotary::torch {
 
+/// The library's device of a tensor.
+Device rotary_device(const at::Tensor& x);
+
 /// -3: [.., tokens, heads, head_dim]; -2: [.., heads, tokens, head_dim]. Throws c10::ValueError for
 /// another number or a tensor of less than three dimensions.
 void check_rank(std::string_view function, const at::Tensor& x, std::int64_t token_dim);

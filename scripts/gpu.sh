@@ -49,6 +49,8 @@ subset+=':*CudaCalls.PositionsInEveryForm/bfloat16:*CudaCalls.PositionsInEveryFo
 subset+=':*CudaTable.NanOutsideTheTable/*:*CudaFloat8.MixedOperandsAndTables/*:*CudaFloat8.RoundsToNearestEven/*'
 subset+=':CudaGraph.OverlappingChains:CudaGraph.StreamsAndThreads:CudaGradient.ComputesOnlyRequestedGradients'
 subset+=':CudaLarge.TablesOfManyPairs:*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
+subset+=':CudaNorm.EveryPlacementAndTypeOfWeights:CudaNorm.EverySourceOfAnglesAndPositions:CudaNorm.Gradients*'
+subset+=':CudaAppend.NormalisesFirst:CudaAppend.DecodesManySequences'
 subset+=':*CudaLargeHeads.ChangesPairingInPlace/float64:*CudaSizeClasses.ManyShortTokens/bfloat16'
 subset+=':CudaLargeSizes.EveryConfigOnce:*CudaLargeGradient.Vectorized/*'
 

@@ -12,7 +12,7 @@ usage: scripts/gpu_torch.sh [--tests] [--sanitize] [--bench] [--results DIR] [--
 
   --tests        tests/torch: every test on the CPU and on CUDA, and the tests for CUDA only; then
                  tests/python/check_cuda.py: PyTorch and CuPy arrays on the device
-  --sanitize     tests of the Hopper, layer, optimizer and linear-attention kernels under compute-sanitizer
+  --sanitize     tests of the Hopper, layer, fused, optimizer and linear-attention kernels under compute-sanitizer
                  memcheck, initcheck and racecheck, each of which must first report a planted error
   --bench        bench/torch/bench_rotation.py: a layer against transformers and torch.compile, kernels against a copy,
                  host time per call, a model before and after rotary.torch.patch
@@ -37,9 +37,11 @@ log=$folder/logs
 shards=${SHARDS:-8}
 # Every kernel of transformer/, on small shapes.
 sanitized_tests=(tests/torch/test_fused_attention.py tests/torch/test_feed_forward.py tests/torch/test_layers.py
+  tests/torch/test_norm.py tests/torch/test_cache.py
   tests/torch/test_linear_scans.py tests/torch/test_linear_attention.py tests/torch/cuda/test_linear_kernels.py)
 # For the slow tools: every kernel in one type, on one or two shapes.
 every_kernel_once='cuda and ((test_results_and_gradients and 333 and not 0.5) or (test_saved_masks and 130)
+  or (test_heads_of_any_size and bfloat16 and 80) or (test_norm_comes_first and rms-)
   or (test_single_gradient and inner) or test_one_row or (test_add_norm and 768) or test_bias_gelu or test_row_sums
   or test_cross_entropy_computes or (test_product and bfloat16 and causal) or (test_dot_and_sum and bfloat16)
   or (test_favor and bfloat16 and not variant) or test_elu or test_reciprocals)'

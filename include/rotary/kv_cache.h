@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "rotary/cuda.h"
 #include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/tensor.h"
@@ -100,6 +101,6 @@ struct KvAppend {
 };
 
 /// Rope::append without a rotation: stores k and v as they are. There are no q and no norm.
-void store_kv(const KvAppend& tensors, const Threads& threads = {});
+void store_kv(const KvAppend& tensors, const Threads& threads = {}, Stream stream = {});
 
 }  // namespace rotary

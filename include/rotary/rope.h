@@ -123,32 +123,47 @@ class Rope {
   void rotate(const ConstTensorView& in, const TensorView& out, const Positions& positions,
               Stream stream = {}) const;
 
-  /// Normalises every head, then rotates it: one pass instead of two (norm.h). Tensors on the CPU,
-  /// of float32, bfloat16 or float16. With NormRounding::kTensor the bits are those of the norm,
-  /// rounded to the tensor's type, and rotate(). Throws std::invalid_argument also for a weight or
-  /// bias that does not fit, an eps that is negative or not finite, and tensors that are on CUDA or
-  /// float64. Allocates: a float for every element of a weight, and some for each thread.
+  /// Normalises every head, then rotates it: one pass instead of two (norm.h). Tensors of float32,
+  /// bfloat16 or float16, with weights and biases on their device. With NormRounding::kTensor the
+  /// bits are those of the norm, rounded to the tensor's type, and rotate(). Throws
+  /// std::invalid_argument also for a weight or bias that does not fit, an eps that is negative or
+  /// not finite, float64, and on CUDA a rotary slice whose frequencies do not fit one launch (a
+  /// rotary_dim of 1024 does for integer positions on one axis). On the CPU it allocates: a float
+  /// for every element of a weight, and some for each thread.
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
-                   const Positions& positions) const;
+                   const Positions& positions, Stream stream = {}) const;
   void norm_rotate(std::initializer_list<NormOperand> tensors, const HeadNorm& norm,
-                   const Positions& positions) const {
-    norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions);
+                   const Positions& positions, Stream stream = {}) const {
+    norm_rotate(std::span<const NormOperand>(tensors.begin(), tensors.size()), norm, positions,
+                stream);
   }
 
   /// The backward pass of norm_rotate(), of a norm before the forward rotation: gradients of
   /// inputs, weights and biases in one pass, in float32. Gradients of weights are sums over all
   /// tokens and, for NormScope::kHead, heads, in a fixed order: the same bits for every number of
   /// threads. Throws what norm_rotate() throws, and for the other order and rotation.
+  ///
+  /// On CUDA, too; gradients of weights are then in device memory, and need scratch memory on the
+  /// device, aligned to 256, of norm_gradient_workspace() bytes. Sums have a fixed order as well,
+  /// but not the CPU's: results are equal up to rounding.
   void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
-                     const Positions& positions) const;
+                     const Positions& positions, std::span<std::byte> workspace = {},
+                     Stream stream = {}) const;
+
+  /// Bytes of norm_gradient()'s workspace for tensors on CUDA, 0 on the CPU. Throws as it does for
+  /// shapes.
+  std::size_t norm_gradient_workspace(std::span<const NormGradientOperand> tensors,
+                                      const HeadNorm& norm) const;
 
   /// Rotates q, rotates k into a cache of keys, and copies v into a cache of values, in one pass
-  /// (kv_cache.h). Tensors, caches, slots and scales are on the CPU; q, k and v share batch and
+  /// (kv_cache.h). Tensors, caches, slots and scales are on one device; q, k and v share batch and
   /// tokens. The bits are those of rotate() (with a norm, of norm_rotate()), then of the store.
   /// Throws std::invalid_argument also for slots outside of the caches, and for caches that overlap
-  /// each other or anything that is read. Allocates the list of slots, 64 KiB for each thread, and
-  /// with a norm as much as k.
-  void append(const KvAppend& tensors, const Positions& positions) const;
+  /// each other or anything that is read. On the CPU it allocates the list of slots, 64 KiB for
+  /// each thread, and with a norm as much as k. On CUDA it is one launch where q, k and v have one
+  /// type, which must not be float64; slots and scales are not checked there: a token whose slot is
+  /// outside of the cache is not stored, and of several tokens with one slot any is.
+  void append(const KvAppend& tensors, const Positions& positions, Stream stream = {}) const;
 
   /// rotate() or unrotate() of a tensor on the CPU, quantised as `out` says; out.data has its
   /// shape.

@@ -67,9 +67,10 @@ class TableRope {
 
   /// Rope::norm_rotate with row positions[t] for token t.
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
-                   const Positions& positions) const;
+                   const Positions& positions, Stream stream = {}) const;
   /// With row t for token t.
-  void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm) const;
+  void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
+                   Stream stream = {}) const;
 
   /// Rope::norm_gradient with row positions[t] for token t. The table has no gradient.
   void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,

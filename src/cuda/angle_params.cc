@@ -198,4 +198,22 @@ std::int32_t fill_words(const AngleSource& source, const Positions& positions, P
   return writer.used();
 }
 
+void fill_table(const RotateParams& params, const TokenRange& range, TableParams& p) noexcept {
+  const CosSinTable& table = *params.source.table;
+  const Pairing pairing = params.direction == Direction::kForward ? params.read : params.write;
+  const bool repeats_pairs =  // [c0 c0 c1 c1 ...]
+      params.source.width == TableWidth::kTwicePairs && pairing == Pairing::kInterleaved;
+  const auto fill = [&](const ConstTensorView& view, std::int64_t(&strides)[3]) {
+    strides[0] = view.shape[0] == 1 ? 0 : view.strides[0];
+    strides[1] = view.strides[1];
+    strides[2] = repeats_pairs ? 2 * view.strides[2] : view.strides[2];
+    return static_cast<const char*>(view.data) +
+           range.first_batch * strides[0] * static_cast<std::int64_t>(size_of(view.dtype));
+  };
+  p.cos = fill(table.cos, p.cos_strides);
+  p.sin = fill(table.sin, p.sin_strides);
+  p.rows = table.cos.shape[1];
+  p.table_type = table.cos.dtype;
+}
+
 }  // namespace rotary::internal::cuda

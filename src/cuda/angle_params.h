@@ -33,4 +33,7 @@ std::int64_t max_pairs(const AngleSource& source, const Positions& positions,
 std::int32_t fill_words(const AngleSource& source, const Positions& positions, PairRange pairs,
                         GeneralParams& p) noexcept;
 
+/// The caller's table, of TableParams.
+void fill_table(const RotateParams& params, const TokenRange& range, TableParams& p) noexcept;
+
 }  // namespace rotary::internal::cuda

@@ -8,14 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "cuda/angle_params.h"
+#include "cuda/fused_params.h"
 #include "cuda/gradient.h"
+#include "cuda/launch_fused.h"
 #include "cuda/launch_rotation.h"
 #include "cuda/launch_split.h"
+#include "cuda/norm_gradient.h"
 #include "cuda/rotate.h"
 #include "engine/kernel.h"
+#include "engine/norm_kernel.h"
+#include "engine/store_kernel.h"
 #include "rotary/cuda.h"
 #include "rotary/error.h"
 #include "support/message.h"
@@ -110,6 +116,48 @@ void check_on_cuda(std::string_view function, const RotateParams& params) {
       params.positions.boundaries().shape[0] > kMaxSequences) {
     reject("[", function, "] packed sequences on CUDA must be at most ", kMaxSequences - 1,
            ", got ", params.positions.boundaries().shape[0] - 1);
+  }
+}
+
+void norm_rotate_on_cuda(std::string_view function, const NormParams& params,
+                         const Stream& stream) {
+  throw_on_error(function, cuda::launch_norm(params, stream.overlap, stream_of(stream)));
+}
+
+void norm_gradient_on_cuda(std::string_view function, const NormParams& params,
+                           std::span<const NormGradientTensors> tensors,
+                           std::span<std::byte> workspace, const Stream& stream) {
+  for (const NormGradientTensors& x : tensors) {
+    const std::int64_t size = (params.norm.across_heads ? x.in.shape[2] : 1) * x.in.shape[3];
+    const std::int64_t floats = cuda::norm_gradient_floats(size, params.norm.has_mean);
+    constexpr std::int64_t kMaxFloats = cuda::kMaxNormGradientShared / 4 - 2 * 1024;  // and angles
+    if (floats > kMaxFloats) {
+      reject("[", function, "] norms on CUDA must have at most ",
+             kMaxFloats / cuda::norm_gradient_floats(1, params.norm.has_mean), " elements, got ",
+             size);
+    }
+  }
+  throw_on_error(function, cuda::launch_norm_gradient(params, tensors, workspace, stream.overlap,
+                                                      stream_of(stream)));
+}
+
+void append_on_cuda(std::string_view function, const AppendParams& params, const Stream& stream) {
+  throw_on_error(function, cuda::launch_append(params, stream.overlap, stream_of(stream)));
+}
+
+void check_fused_on_cuda(std::string_view function, const RotateParams& params) {
+  const std::int64_t max = params.source.table != nullptr
+                               ? cuda::kMaxGeneralPairs
+                               : cuda::max_pairs(params.source, params.positions);
+  if (params.pairs > max) {
+    reject("[", function, "] rotary_dim on CUDA must be at most ", 2 * max,
+           " for this rope and these positions, got ", 2 * params.pairs);
+  }
+  for (const Operand& x : params.operands) {
+    if (x.in.shape[2] > cuda::kHeadsPerOperand) {
+      reject("[", function, "] heads on CUDA must be at most ", cuda::kHeadsPerOperand, ", got ",
+             x.in.shape[2]);
+    }
   }
 }
 

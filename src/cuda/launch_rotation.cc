@@ -56,28 +56,6 @@ bool reorders(const RotateParams& params, const LaunchPlan& plan, const Operand&
   return changes_pairing(params) && is_in_place(x) && plan.step < params.pairs;
 }
 
-void fill_operand(const HeadSlice& slice, const TokenRange& range, OperandParams& o) noexcept {
-  const ConstTensorView& in = slice.operand->in;
-  const TensorView& out = slice.operand->out;
-  const auto in_size = static_cast<std::int64_t>(size_of(in.dtype));
-  const auto out_size = static_cast<std::int64_t>(size_of(out.dtype));
-  const std::size_t token = range.batch_as_tokens ? 0 : 1;
-  const std::int64_t batch_factor = range.batch_as_tokens ? 0 : 1;
-  o.in_batch = batch_factor * in.strides[0] * in_size;
-  o.in_token = in.strides[token] * in_size;
-  o.in_head = in.strides[2] * in_size;
-  o.in_element = in.strides[3] * in_size;
-  o.out_batch = batch_factor * out.strides[0] * out_size;
-  o.out_token = out.strides[token] * out_size;
-  o.out_head = out.strides[2] * out_size;
-  o.out_element = out.strides[3] * out_size;
-  o.in = static_cast<const char*>(in.data) + range.first_batch * o.in_batch +
-         range.first_token * o.in_token + slice.first_head * o.in_head;
-  o.out = static_cast<char*>(out.data) + range.first_batch * o.out_batch +
-          range.first_token * o.out_token + slice.first_head * o.out_head;
-  o.out_scale = slice.operand->out_scale;
-}
-
 void fill_common(const RotateParams& params, const LaunchPlan& plan, const LaunchSlice& slice,
                  KernelParams& p) noexcept {
   const OperandGroup& group = slice.group;
@@ -110,21 +88,7 @@ cudaError_t launch_table(const RotateParams& params, const LaunchPlan& plan,
                          const LaunchSlice& slice) noexcept {
   TableParams p{};
   fill_common(params, plan, slice, p);
-  const CosSinTable& table = *params.source.table;
-  const Pairing pairing = params.direction == Direction::kForward ? params.read : params.write;
-  const bool repeats_pairs =  // [c0 c0 c1 c1 ...]
-      params.source.width == TableWidth::kTwicePairs && pairing == Pairing::kInterleaved;
-  const auto fill = [&](const ConstTensorView& view, std::int64_t(&strides)[3]) {
-    strides[0] = view.shape[0] == 1 ? 0 : view.strides[0];
-    strides[1] = view.strides[1];
-    strides[2] = repeats_pairs ? 2 * view.strides[2] : view.strides[2];
-    return static_cast<const char*>(view.data) +
-           slice.tokens.first_batch * strides[0] * static_cast<std::int64_t>(size_of(view.dtype));
-  };
-  p.cos = fill(table.cos, p.cos_strides);
-  p.sin = fill(table.sin, p.sin_strides);
-  p.rows = table.cos.shape[1];
-  p.table_type = table.cos.dtype;
+  fill_table(params, slice.tokens, p);
   return rotate(p, plan.stream);
 }
 
@@ -174,14 +138,6 @@ cudaError_t launch_pairs(const RotateParams& params, const LaunchPlan& plan,
   }
   const Operand& first = *slice.group.slices[0].operand;
   return reorders(params, plan, first) ? launch_reorder(params, plan, slice) : cudaSuccess;
-}
-
-/// Whether a decoding step may swap batch and tokens: not with packed sequences, nor with a table
-/// per batch row, which depend on the batch index.
-bool may_transpose(const RotateParams& params) noexcept {
-  const CosSinTable* table = params.source.table;
-  return params.positions.kind() != Positions::Kind::kPacked &&
-         (table == nullptr || table->cos.shape[0] == 1);
 }
 
 }  // namespace

@@ -73,6 +73,13 @@ class OperandGroups {
   std::int64_t done_[kMaxOperands] = {};  // heads
 };
 
+/// Addresses and strides of a slice, of the tokens of a range.
+void fill_operand(const HeadSlice& slice, const TokenRange& range, OperandParams& o) noexcept;
+
+/// Whether a decoding step may swap batch and tokens: not with packed sequences, nor with a table
+/// per batch row, which depend on the batch index.
+bool may_transpose(const RotateParams& params) noexcept;
+
 struct PairRange {
   std::int64_t first = 0;
   std::int64_t count = 0;

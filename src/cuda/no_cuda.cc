@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "engine/kernel.h"
+#include "engine/norm_kernel.h"
+#include "engine/store_kernel.h"
 #include "rotary/cuda.h"
 #include "support/message.h"
 
@@ -50,6 +53,31 @@ std::size_t gradient_workspace_on_cuda(std::int64_t /*pairs*/, std::int64_t /*ax
 }
 
 void check_on_cuda(std::string_view function, const RotateParams& /*params*/) {
+  reject_call(function);
+}
+
+void norm_rotate_on_cuda(std::string_view function, const NormParams& /*params*/,
+                         const Stream& /*stream*/) {
+  reject_call(function);
+}
+
+void norm_gradient_on_cuda(std::string_view function, const NormParams& /*params*/,
+                           std::span<const NormGradientTensors> /*tensors*/,
+                           std::span<std::byte> /*workspace*/, const Stream& /*stream*/) {
+  reject_call(function);
+}
+
+std::size_t norm_gradient_workspace_on_cuda(std::int64_t /*batch*/, std::int64_t /*tokens*/,
+                                            std::int64_t /*weights*/) noexcept {
+  return 0;
+}
+
+void append_on_cuda(std::string_view function, const AppendParams& /*params*/,
+                    const Stream& /*stream*/) {
+  reject_call(function);
+}
+
+void check_fused_on_cuda(std::string_view function, const RotateParams& /*params*/) {
   reject_call(function);
 }
 

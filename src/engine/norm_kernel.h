@@ -1,12 +1,14 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The interface between Rope::norm_rotate(), TableRope::norm_rotate() and the CPU engine.
+// The interface between Rope::norm_rotate(), TableRope::norm_rotate() and the engines.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "engine/kernel.h"
 #include "rotary/norm.h"
@@ -30,10 +32,18 @@ struct NormTable {
   const float* biases = nullptr;
 };
 
+/// Weight and bias in device memory, as NormOperand has them; no data: none.
+struct DeviceNormTable {
+  ConstTensorView weight{};
+  ConstTensorView bias{};
+};
+
 /// Parameters of a norm and a rotation. Operands are float32, bfloat16 or float16.
 struct NormParams {
   const RotateParams& rotation;
-  std::array<NormTable, kMaxOperands> tables{};  // of each operand
+  std::array<NormTable, kMaxOperands> tables{};  // of each operand, on the CPU
+  std::array<DeviceNormTable, kMaxOperands> device_tables{};
+  bool adds_one = false;  // to the weights of device_tables
   NormScalars norm{};
   NormRounding rounding = NormRounding::kTensor;
   NormOrder order = NormOrder::kBeforeRotation;
@@ -42,6 +52,13 @@ struct NormParams {
 /// Allocates scratch memory, unless heads are contiguous, keep their pairing and have a norm each
 /// before the rotation.
 void norm_rotate_on_cpu(const NormParams& params, const Threads& threads);
+
+/// The CUDA engine, or its stub, as in kernel.h.
+void norm_rotate_on_cuda(std::string_view function, const NormParams& params, const Stream& stream);
+
+/// Throws std::invalid_argument for sizes that no fused kernel takes: a rotary slice whose pairs do
+/// not fit one launch, or too many heads.
+void check_fused_on_cuda(std::string_view function, const RotateParams& params);
 
 /// One operand of a gradient. `grad_in` may have no data, and is then not written.
 struct NormGradientTensors {
@@ -56,5 +73,14 @@ struct NormGradientTensors {
 /// operands of its rotation are the gradients of the results, in place of nothing: `out` is unused.
 void norm_gradient_on_cpu(const NormParams& params, std::span<const NormGradientTensors> tensors,
                           const Threads& threads);
+
+/// The same on CUDA. Gradients of weights and biases are in device memory; `workspace` has at least
+/// norm_gradient_workspace_on_cuda(...) bytes, aligned to 256, where any is wanted.
+void norm_gradient_on_cuda(std::string_view function, const NormParams& params,
+                           std::span<const NormGradientTensors> tensors,
+                           std::span<std::byte> workspace, const Stream& stream);
+/// `weights`: elements of the weights of all operands.
+std::size_t norm_gradient_workspace_on_cuda(std::int64_t batch, std::int64_t tokens,
+                                            std::int64_t weights) noexcept;
 
 }  // namespace rotary::internal

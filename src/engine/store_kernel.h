@@ -1,14 +1,16 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The interface between the calls of kv_cache.h and the CPU engine.
+// The interface between the calls of kv_cache.h and the engines.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "engine/kernel.h"
+#include "engine/norm_kernel.h"
 #include "rotary/kv_cache.h"
 #include "rotary/operands.h"
 #include "rotary/tensor.h"
@@ -58,5 +60,18 @@ void rotate_store_on_cpu(const RotateStoreParams& params, const Threads& threads
 /// The copies alone.
 void store_on_cpu(std::span<const StoreCopy> copies, const std::int64_t* slots,
                   const Threads& threads);
+
+/// Parameters of an append on CUDA. All memory is the device's, slots included.
+struct AppendParams {
+  const RotateParams* rotation = nullptr;               // null: there are copies alone
+  std::array<const HeadStore*, kMaxOperands> stores{};  // of each operand; null: not stored
+  std::span<const StoreCopy> copies{};                  // at most one
+  const Slots& slots;
+  std::int64_t num_slots = 0;
+  const NormParams* norm = nullptr;  // of all operands; its rotation is not used
+};
+
+/// As in kernel.h.
+void append_on_cuda(std::string_view function, const AppendParams& params, const Stream& stream);
 
 }  // namespace rotary::internal

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/kernel.h"
+#include "engine/norm_kernel.h"
 
 namespace rotary::internal {
 
@@ -25,6 +26,14 @@ inline void rotate(std::string_view function, const RotateParams& params, const 
   check_engine(function, params);
   if (!is_on_cuda(params)) return rotate_on_cpu(params, threads);
   rotate_on_cuda(function, params, stream);
+}
+
+inline void norm_rotate(std::string_view function, const NormParams& params, const Threads& threads,
+                        const Stream& stream) {
+  if (!is_on_cuda(params.rotation)) return norm_rotate_on_cpu(params, threads);
+  check_on_cuda(function, params.rotation);
+  check_fused_on_cuda(function, params.rotation);
+  norm_rotate_on_cuda(function, params, stream);
 }
 
 inline void gradient(std::string_view function, const GradientParams& params,

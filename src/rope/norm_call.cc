@@ -56,9 +56,6 @@ void check_norm(std::string_view function, const HeadNorm& norm, std::int64_t he
 }
 
 void check_norm_tensor(std::string_view function, const ConstTensorView& x) {
-  if (x.device.type != DeviceType::kCpu) {
-    reject("[", function, "] tensors must be on the CPU, got CUDA");
-  }
   if (!is_element_type(x.dtype)) {
     reject("[", function, "] tensors must be float32, bfloat16 or float16, got ", name_of(x.dtype));
   }
@@ -72,6 +69,19 @@ std::int64_t NormTables::size_of_weight(const ConstTensorView& x) const noexcept
   return norm_.scope == NormScope::kAllHeads ? x.shape[2] * x.shape[3] : x.shape[3];
 }
 
+void NormTables::check_row(const ConstTensorView& x, const ConstTensorView& given) const {
+  if (given.data == nullptr) return;
+  const std::int64_t size = size_of_weight(x);
+  const std::int64_t heads = norm_.scope == NormScope::kAllHeads ? x.shape[2] : 1;
+  if (!is_row(given, size, heads) || !is_element_type(given.dtype) || given.device != x.device) {
+    reject("[", function_, "] weights and biases must be [", size,
+           "] of float32, bfloat16 or float16 without gaps on the device of the tensor, got rank ",
+           given.rank, ", size ", given.shape[0], ", stride ", given.strides[0], " and ",
+           name_of(given.dtype));
+  }
+  check_memory(function_, given);
+}
+
 const float* NormTables::floats_of(const ConstTensorView& x, const ConstTensorView& given,
                                    float offset, float missing) {
   const std::int64_t size = size_of_weight(x);
@@ -80,14 +90,6 @@ const float* NormTables::floats_of(const ConstTensorView& x, const ConstTensorVi
     to.assign(static_cast<std::size_t>(size), missing);
     return to.data();
   }
-  const std::int64_t heads = norm_.scope == NormScope::kAllHeads ? x.shape[2] : 1;
-  if (!is_row(given, size, heads) || !is_element_type(given.dtype) ||
-      given.device.type != DeviceType::kCpu) {
-    reject("[", function_, "] weights and biases must be [", size,
-           "] of float32, bfloat16 or float16 without gaps on the CPU, got rank ", given.rank,
-           ", size ", given.shape[0], ", stride ", given.strides[0], " and ", name_of(given.dtype));
-  }
-  check_memory(function_, given);
   to.resize(static_cast<std::size_t>(size));
   if (given.dtype == DType::kFloat32) {
     fill<float>(given, offset, [](float value) { return value; }, to);
@@ -105,9 +107,16 @@ void NormTables::add(const ConstTensorView& x, const ConstTensorView& weight,
   if (!has_bias && bias.data != nullptr) {
     reject("[", function_, "] only NormKind::kLayer has a bias");
   }
+  check_row(x, weight);
+  check_row(x, bias);
+  const std::size_t i = count_++;
+  if (x.device.type == DeviceType::kCuda) {
+    device_tables_[i] = {.weight = weight, .bias = bias};
+    return;
+  }
   // -0 changes no value, not even the sign of a zero.
   const float offset = norm_.kind == NormKind::kRmsOnePlus ? 1.0f : -0.0f;
-  NormTable& table = tables_[count_++];
+  NormTable& table = tables_[i];
   table.factors = floats_of(x, weight, offset, 1.0f);
   if (has_bias) table.biases = floats_of(x, bias, -0.0f, -0.0f);
 }
@@ -117,6 +126,34 @@ NormScalars scalars_of(const HeadNorm& norm) noexcept {
           .across_heads = norm.scope == NormScope::kAllHeads,
           .eps = static_cast<float>(norm.eps),
           .sum_lanes = norm.sum_lanes};
+}
+
+namespace {
+
+NormParams params_of(const RotateParams& rotation, const NormTables& tables,
+                     const HeadNorm& norm) noexcept {
+  return {.rotation = rotation,
+          .tables = tables.list(),
+          .device_tables = tables.device_list(),
+          .adds_one = norm.kind == NormKind::kRmsOnePlus,
+          .norm = scalars_of(norm),
+          .rounding = norm.rounding,
+          .order = norm.order};
+}
+
+}  // namespace
+
+AppendNorm::AppendNorm(std::string_view function, const KvAppend& given,
+                       std::span<const Operand> operands, std::int64_t head_dim)
+    : norm_(given.norm), tables_(function, given.norm) {
+  check_norm(function, norm_, head_dim);
+  for (const Operand& x : operands) check_norm_tensor(function, x.in);
+  if (given.q) tables_.add(operands.front().in, given.q_weight, {});
+  tables_.add(operands.back().in, given.k_weight, {});
+}
+
+NormParams AppendNorm::params(const RotateParams& rotation) const noexcept {
+  return params_of(rotation, tables_, norm_);
 }
 
 NormCall::NormCall(std::span<const NormOperand> tensors, const HeadNorm& norm,
@@ -129,7 +166,10 @@ NormCall::NormCall(std::span<const NormOperand> tensors, const HeadNorm& norm,
   for (const NormOperand& x : tensors) given.add(x.tensors);
   operands_ = check_operands(kNormRotate, given.list(), head_dim, checked_);
   check_norm(kNormRotate, norm, head_dim);
-  for (const Operand& x : operands_) check_norm_tensor(kNormRotate, x.in);
+  for (const Operand& x : operands_) {
+    check_norm_tensor(kNormRotate, x.in);
+    check_norm_tensor(kNormRotate, x.out);  // rotate() also writes float8
+  }
   if (norm.kind == NormKind::kNone) return;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tables_.add(operands_[i].in, tensors[i].weight, tensors[i].bias);
@@ -137,15 +177,11 @@ NormCall::NormCall(std::span<const NormOperand> tensors, const HeadNorm& norm,
 }
 
 NormParams NormCall::params(const RotateParams& rotation) const noexcept {
-  return {.rotation = rotation,
-          .tables = tables_.list(),
-          .norm = scalars_of(norm_),
-          .rounding = norm_.rounding,
-          .order = norm_.order};
+  return params_of(rotation, tables_, norm_);
 }
 
-Direction NormCall::direction() const noexcept {
-  return norm_.rotation == NormRotation::kForward ? Direction::kForward : Direction::kInverse;
+Direction direction_of(const HeadNorm& norm) noexcept {
+  return norm.rotation == NormRotation::kForward ? Direction::kForward : Direction::kInverse;
 }
 
 }  // namespace rotary::internal

@@ -12,6 +12,7 @@
 
 #include "engine/norm_kernel.h"
 #include "rope/validate.h"
+#include "rotary/kv_cache.h"
 #include "rotary/norm.h"
 #include "rotary/operands.h"
 
@@ -31,10 +32,15 @@ class NormTables {
   void add(const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias);
 
   const std::array<NormTable, kMaxOperands>& list() const noexcept { return tables_; }
+  /// Those of operands on CUDA, which the host does not read.
+  const std::array<DeviceNormTable, kMaxOperands>& device_list() const noexcept {
+    return device_tables_;
+  }
   /// Elements of a weight.
   std::int64_t size_of_weight(const ConstTensorView& x) const noexcept;
 
  private:
+  void check_row(const ConstTensorView& x, const ConstTensorView& given) const;
   const float* floats_of(const ConstTensorView& x, const ConstTensorView& given, float offset,
                          float missing);
 
@@ -44,10 +50,27 @@ class NormTables {
   std::size_t used_ = 0;
   std::size_t count_ = 0;
   std::array<NormTable, kMaxOperands> tables_{};
+  std::array<DeviceNormTable, kMaxOperands> device_tables_{};
 };
+
+/// The rotation of a norm.
+Direction direction_of(const HeadNorm& norm) noexcept;
 
 /// What the engine takes of a norm.
 NormScalars scalars_of(const HeadNorm& norm) noexcept;
+
+/// The norm of Rope::append on CUDA.
+class AppendNorm {
+ public:
+  /// `operands`: q, if any, and k.
+  AppendNorm(std::string_view function, const KvAppend& given, std::span<const Operand> operands,
+             std::int64_t head_dim);
+  NormParams params(const RotateParams& rotation) const noexcept;
+
+ private:
+  const HeadNorm& norm_;
+  NormTables tables_;
+};
 
 class NormCall {
  public:
@@ -56,7 +79,7 @@ class NormCall {
   /// [batch, tokens, heads, head_dim].
   std::span<const Operand> operands() const noexcept { return operands_; }
   NormParams params(const RotateParams& rotation) const noexcept;
-  Direction direction() const noexcept;
+  Direction direction() const noexcept { return direction_of(norm_); }
 
  private:
   const HeadNorm& norm_;

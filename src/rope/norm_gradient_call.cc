@@ -123,6 +123,28 @@ void NormGradientCall::check_apart(const CosSinTable& table) const {
   }
 }
 
+std::size_t NormGradientCall::workspace() const noexcept {
+  if (tensors_.empty() || tensors_.front().in.device.type != DeviceType::kCuda) return 0;
+  std::int64_t weights = 0;
+  bool is_wanted = false;
+  for (const NormGradientTensors& x : tensors_) {
+    weights += tables_.size_of_weight(x.in);
+    is_wanted = is_wanted || !x.grad_factors.empty() || !x.grad_biases.empty();
+  }
+  const Dims& shape = tensors_.front().in.shape;
+  return is_wanted ? norm_gradient_workspace_on_cuda(shape[0], shape[1], weights) : 0;
+}
+
+void NormGradientCall::check_workspace(std::span<std::byte> given) const {
+  constexpr std::uintptr_t kAlignment = 256;
+  if (given.size() < workspace()) {
+    reject("[norm_gradient] the workspace must have ", workspace(), " bytes, got ", given.size());
+  }
+  if (reinterpret_cast<std::uintptr_t>(given.data()) % kAlignment != 0) {
+    reject("[norm_gradient] the workspace must be aligned to ", kAlignment, " bytes");
+  }
+}
+
 void NormGradientCall::clear() const noexcept {
   for (const NormGradientTensors& x : tensors_) {
     std::fill(x.grad_factors.begin(), x.grad_factors.end(), 0.0);

@@ -34,6 +34,11 @@ class NormGradientCall {
   std::span<const NormGradientTensors> tensors() const noexcept { return tensors_; }
   const NormTables& tables() const noexcept { return tables_; }
 
+  /// Bytes of the workspace on CUDA; 0 on the CPU, and where no gradient of a weight is wanted.
+  std::size_t workspace() const noexcept;
+  /// Throws for one that is too small or misaligned.
+  void check_workspace(std::span<std::byte> given) const;
+
   /// The gradients of weights and biases where there are no tokens: zeros.
   void clear() const noexcept;
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/store_kernel.h"
+#include "rope/norm_call.h"
 #include "rope/rope_state.h"
 #include "rope/store_call.h"
 #include "rope/validate.h"
@@ -69,7 +70,11 @@ struct AppendCall {
  private:
   void add_query(const Operand& q, std::int64_t head_dim, CallMemory& memory);
   void add_values(const KvAppend& given, CallMemory& memory);
+  void check_device_types() const;
 };
+
+/// Of k and v: a head as floats fits shared memory.
+constexpr std::int64_t kMaxHeadDimOnCuda = 8192;
 
 void AppendCall::add_query(const Operand& q, std::int64_t head_dim, CallMemory& memory) {
   OperandList one;
@@ -103,7 +108,7 @@ void AppendCall::add_values(const KvAppend& given, CallMemory& memory) {
 AppendCall::AppendCall(std::string_view name, const KvAppend& given, const Positions* positions,
                        std::int64_t head_dim, std::int64_t axes)
     : function(name) {
-  CallMemory memory(function);
+  CallMemory memory(function, given.k.device);
   if (given.q) add_query(*given.q, head_dim, memory);
   k = check_source(function, "k", given.k, head_dim, memory);
   operands.add(stored_operand(k));
@@ -123,8 +128,50 @@ AppendCall::AppendCall(std::string_view name, const KvAppend& given, const Posit
     memory.add_read(*positions);
   }
   memory.check();
-  slots = internal::resolve_slots(function, given.slots, k.shape[0], k.shape[1], keys);
+  if (memory.is_on_host()) {
+    slots = internal::resolve_slots(function, given.slots, k.shape[0], k.shape[1], keys);
+  } else {
+    internal::check_slots(function, given.slots, k.shape[0], k.shape[1]);
+    check_device_types();
+  }
 }
+
+void AppendCall::check_device_types() const {
+  const auto check = [this](const ConstTensorView& x) {
+    if (x.dtype == DType::kFloat64) {
+      reject("[", function, "] tensors on CUDA must be float32, bfloat16 or float16, got float64");
+    }
+    if (x.shape[3] > kMaxHeadDimOnCuda) {
+      reject("[", function, "] head_dim on CUDA must be at most ", kMaxHeadDimOnCuda, ", got ",
+             x.shape[3]);
+    }
+  };
+  for (const Operand& x : operands.list()) check(x.in);
+  if (num_copies == 1) check(copies[0].from);
+}
+
+/// Launches the kernels of a call on CUDA. `norm` and `rotation` null: none.
+void append_on_cuda(const AppendCall& call, const Slots& slots,
+                    const internal::RotateParams* rotation, const internal::NormParams* norm,
+                    const Stream& stream) {
+  std::array<internal::StoreCopy, 2> copies = {call.copies[0]};
+  std::size_t count = call.num_copies;
+  internal::AppendParams params{.rotation = rotation,
+                                .slots = slots,
+                                .num_slots = call.keys.blocks * call.keys.store.block_size,
+                                .norm = norm};
+  if (rotation == nullptr) {
+    copies[count++] = {.from = call.k, .to = call.keys.store};
+  } else {
+    params.stores[call.key_index] = &call.keys.store;
+    internal::check_on_cuda(call.function, *rotation);
+    internal::check_fused_on_cuda(call.function, *rotation);
+  }
+  params.copies = std::span<const internal::StoreCopy>(copies.data(), count);
+  internal::append_on_cuda(call.function, params, stream);
+}
+
+bool is_on_cuda(const AppendCall& call) noexcept { return call.k.device.type == DeviceType::kCuda; }
 
 /// Stores `k`, and v.
 void store_all(const AppendCall& call, const ConstTensorView& k, const Threads& threads) {
@@ -185,17 +232,30 @@ struct CachedKeys {
 
 }  // namespace
 
-void store_kv(const KvAppend& tensors, const Threads& threads) {
+void store_kv(const KvAppend& tensors, const Threads& threads, Stream stream) {
   internal::check_threads("store_kv", threads);
   if (tensors.q || tensors.norm.kind != NormKind::kNone) {
     reject("[store_kv] there must be no q and no norm: nothing is rotated");
   }
   const AppendCall call("store_kv", tensors, nullptr, -1, 1);
+  if (is_on_cuda(call)) return append_on_cuda(call, tensors.slots, nullptr, nullptr, stream);
   store_all(call, call.k, threads);
 }
 
-void Rope::append(const KvAppend& tensors, const Positions& positions) const {
+void Rope::append(const KvAppend& tensors, const Positions& positions, Stream stream) const {
   const AppendCall call("append", tensors, &positions, layout().head_dim, frequencies().axes);
+  if (is_on_cuda(call)) {
+    const bool has_norm = tensors.norm.kind != NormKind::kNone;
+    const internal::RotateParams rotation = state_->params(
+        call.operands.list(), positions,
+        has_norm ? internal::direction_of(tensors.norm) : internal::Direction::kForward);
+    if (!has_norm) {
+      return append_on_cuda(call, tensors.slots, &rotation, nullptr, stream);
+    }
+    const internal::AppendNorm norm("append", tensors, call.operands.list(), layout().head_dim);
+    const internal::NormParams params = norm.params(rotation);
+    return append_on_cuda(call, tensors.slots, &rotation, &params, stream);
+  }
   if (tensors.norm.kind != NormKind::kNone) {
     return append_with_norm(*this, tensors, call, positions);
   }

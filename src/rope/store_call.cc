@@ -17,8 +17,9 @@ namespace rotary::internal {
 
 void CallMemory::add(std::string_view name, const ConstTensorView& view, bool is_written) {
   if (view.rank == 0) return;
-  if (view.device.type != DeviceType::kCpu) {
-    reject("[", function_, "] ", name, " must be on the CPU, got CUDA");
+  if (view.device != device_) {
+    reject("[", function_, "] ", name, " must be on ",
+           is_on_host() ? "the CPU, got CUDA" : "the device of k");
   }
   check_memory(function_, view);
   if (is_written && view.num_elements() != 0 && !elements_are_distinct(view)) {
@@ -87,6 +88,7 @@ void set_given_scale(std::string_view function, std::string_view name, const Sto
   memory.add_read("a scale", scale);
   store.scale = static_cast<const float*>(scale.data);
   store.scale_stride = scale.shape[0] == 1 ? 0 : scale.strides[0];
+  if (!memory.is_on_host()) return;
   for (std::int64_t i = 0; i < scale.shape[0]; ++i) {
     const float value = store.scale[i * store.scale_stride];
     if (!std::isfinite(value) || value <= 0.0f) {
@@ -271,9 +273,8 @@ void drop_repeated(std::vector<std::int64_t>& slots) {
 
 }  // namespace
 
-std::vector<std::int64_t> resolve_slots(std::string_view function, const Slots& slots,
-                                        std::int64_t batch, std::int64_t tokens,
-                                        const CheckedStore& store) {
+void check_slots(std::string_view function, const Slots& slots, std::int64_t batch,
+                 std::int64_t tokens) {
   const ConstTensorView& given = slots.indices();
   const ConstTensorView& table = slots.block_table();
   const bool is_paged = table.rank != 0;
@@ -295,6 +296,17 @@ std::vector<std::int64_t> resolve_slots(std::string_view function, const Slots& 
     reject("[", function, "] slots must be [", batch, ", ", tokens, "], or [n] with n at most ",
            all, ", got ", given.shape[0], given.rank == 1 ? "" : " rows");
   }
+}
+
+std::vector<std::int64_t> resolve_slots(std::string_view function, const Slots& slots,
+                                        std::int64_t batch, std::int64_t tokens,
+                                        const CheckedStore& store) {
+  check_slots(function, slots, batch, tokens);
+  const ConstTensorView& given = slots.indices();
+  const ConstTensorView& table = slots.block_table();
+  const bool is_paged = table.rank != 0;
+  const bool has_sequences = slots.sequences().rank != 0;
+  const std::int64_t all = batch * tokens;
   const ConstTensorView indices = as_matrix(given);
   const ConstTensorView sequences = as_matrix(slots.sequences());
   const std::int64_t block_size = store.store.block_size;

@@ -17,12 +17,16 @@
 
 namespace rotary::internal {
 
-/// The memory of a call on the CPU. check() throws if any that is written overlaps other memory.
+/// The memory of a call. check() throws if any that is written overlaps other memory.
 class CallMemory {
  public:
-  explicit CallMemory(std::string_view function) noexcept : function_(function) {}
+  explicit CallMemory(std::string_view function, Device device = {}) noexcept
+      : function_(function), device_(device) {}
 
-  /// Throw for memory that is missing, misaligned or not on the CPU. Views of rank 0 do not count.
+  bool is_on_host() const noexcept { return device_.type == DeviceType::kCpu; }
+
+  /// Throw for memory that is missing, misaligned or not on the device. Views of rank 0 do not
+  /// count.
   void add_read(std::string_view name, const ConstTensorView& view);
   void add_written(std::string_view name, const ConstTensorView& view);
   void add_read(const Positions& positions);
@@ -38,6 +42,7 @@ class CallMemory {
   void add(std::string_view name, const ConstTensorView& view, bool is_written);
 
   std::string_view function_;
+  Device device_;
   std::vector<Entry> entries_;
 };
 
@@ -55,6 +60,10 @@ CheckedStore check_store(std::string_view function, std::string_view name,
 /// Throws unless the store holds tokens of [heads, head_dim].
 void check_store_heads(std::string_view function, std::string_view name, const HeadStore& store,
                        std::int64_t heads, std::int64_t head_dim);
+
+/// Throws unless slots, block table and sequences have types and shapes that fit the tokens.
+void check_slots(std::string_view function, const Slots& slots, std::int64_t batch,
+                 std::int64_t tokens);
 
 /// The slot of each token, [batch * tokens]; -1 for those that are not stored. Throws for slots
 /// beyond the blocks.

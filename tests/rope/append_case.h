@@ -39,6 +39,8 @@ struct AppendCase {
   std::int64_t tokens = 7;
   Pairing pairing = Pairing::kHalf;
   unsigned seed = 1;
+  bool distinct_slots = false;  // otherwise some are repeated
+  bool aligned = false;         // heads of whole 16-byte packs, and a larger head_dim
 
   DType stored() const { return quantized.value_or(type); }
 };
@@ -53,24 +55,24 @@ inline std::string to_string(const AppendCase& c) {
     text += " " + std::to_string(choice);
   }
   return text + " batch " + std::to_string(c.batch) + " tokens " + std::to_string(c.tokens) +
-         " seed " + std::to_string(c.seed);
+         " seed " + std::to_string(c.seed) + (c.aligned ? " aligned" : "");
 }
 
 /// The memory of a case, and its expected content.
 class AppendFixture {
  public:
-  static constexpr std::int64_t kQueryHeads = 3, kHeads = 2, kHeadDim = 24, kValueDim = 20;
+  static constexpr std::int64_t kQueryHeads = 3, kHeads = 2;
   static constexpr std::int64_t kBlocks = 6, kBlockSize = 4, kGroups = 4;
 
   explicit AppendFixture(const AppendCase& c)
       : case_(c),
-        rope_(make_frequencies({.rotary_dim = 16, .theta = 1e4}),
-              {.head_dim = kHeadDim, .rotary_offset = 4, .pairing = c.pairing}),
-        q_(c.type, size(kQueryHeads, kHeadDim)),
-        q_out_(c.type, size(kQueryHeads, kHeadDim)),
-        k_(c.type, size(kHeads, kHeadDim)),
-        v_(c.type, size(kHeads, kValueDim)),
-        weight_(DType::kFloat32, kHeadDim),
+        rope_(make_frequencies({.rotary_dim = c.aligned ? 32 : 16, .theta = 1e4}),
+              {.head_dim = head_dim(), .rotary_offset = c.aligned ? 16 : 4, .pairing = c.pairing}),
+        q_(c.type, size(kQueryHeads, head_dim())),
+        q_out_(c.type, size(kQueryHeads, head_dim())),
+        k_(c.type, size(kHeads, head_dim())),
+        v_(c.type, size(kHeads, value_dim())),
+        weight_(DType::kFloat32, head_dim()),
         pool_(pool_bytes(), std::byte{0x55}),
         computed_(2 * kBlocks * kBlockSize * kHeads * kGroups, 7.5f),
         scales_{0.37f, 4.0f} {
@@ -86,14 +88,14 @@ class AppendFixture {
   void run() { rope_.append(arguments(), positions()); }
 
   KvAppend arguments() {
-    KvAppend a{.k = view(k_, kHeads, kHeadDim),
-               .v = view(v_, kHeads, kValueDim),
+    KvAppend a{.k = view(k_, kHeads, head_dim()),
+               .v = view(v_, kHeads, value_dim()),
                .keys = stored(0),
                .values = stored(1),
                .slots = slots()};
-    if (case_.query == QueryKind::kInPlace) a.q = Operand(view(q_, kQueryHeads, kHeadDim));
+    if (case_.query == QueryKind::kInPlace) a.q = Operand(view(q_, kQueryHeads, head_dim()));
     if (case_.query == QueryKind::kApart) {
-      a.q = Operand(view(q_, kQueryHeads, kHeadDim), view(q_out_, kQueryHeads, kHeadDim));
+      a.q = Operand(view(q_, kQueryHeads, head_dim()), view(q_out_, kQueryHeads, head_dim()));
     }
     a.norm.kind = case_.norm;
     if (case_.norm != NormKind::kNone) a.k_weight = weight();
@@ -110,13 +112,29 @@ class AppendFixture {
   /// Keys (0) or values (1).
   StoredTensor stored(int which);
 
+  /// The memory of arguments(). A run on a GPU copies its results back into it.
+  std::vector<std::span<std::byte>> regions() {
+    const auto bytes = [](auto& x) { return std::as_writable_bytes(std::span(x)); };
+    std::vector<std::span<std::byte>> all;
+    for (Elements* x : {&q_, &q_out_, &k_, &v_, &weight_}) {
+      all.emplace_back(static_cast<std::byte*>(x->data()), x->size_in_bytes());
+    }
+    for (const auto& region : {bytes(pool_), bytes(computed_), bytes(scales_), bytes(slots32_),
+                               bytes(table_), bytes(slots64_), bytes(indices_)}) {
+      all.push_back(region);
+    }
+    return all;
+  }
+
  private:
-  static std::int64_t dim(int which) { return which == 0 ? kHeadDim : kValueDim; }
+  std::int64_t head_dim() const { return case_.aligned ? 64 : 24; }
+  std::int64_t value_dim() const { return case_.aligned ? 48 : 20; }
+  std::int64_t dim(int which) const { return which == 0 ? head_dim() : value_dim(); }
   std::size_t size(std::int64_t heads, std::int64_t n) const {
     return static_cast<std::size_t>(case_.batch * case_.tokens * heads * n);
   }
   std::size_t pool_bytes() const {
-    return static_cast<std::size_t>(kBlocks * kBlockSize * kHeads * (kHeadDim + kValueDim)) *
+    return static_cast<std::size_t>(kBlocks * kBlockSize * kHeads * (head_dim() + value_dim())) *
            size_of(case_.stored());
   }
   TensorView view(Elements& x, std::int64_t heads, std::int64_t n) {
@@ -126,7 +144,7 @@ class AppendFixture {
     return TensorView::contiguous(x.data(), x.dtype(), {case_.tokens, heads, n});
   }
   ConstTensorView weight() {
-    return TensorView::contiguous(weight_.data(), DType::kFloat32, {kHeadDim});
+    return TensorView::contiguous(weight_.data(), DType::kFloat32, {head_dim()});
   }
   Slots slots() const {
     const auto matrix = [&](const auto& values, DType type) {
@@ -168,9 +186,9 @@ class AppendFixture {
 
 inline StoredTensor AppendFixture::stored(int which) {
   const std::int64_t n = dim(which);
-  const std::int64_t both = kHeadDim + kValueDim;
+  const std::int64_t both = head_dim() + value_dim();
   TensorView data{pool_.data(), case_.stored(), 4, {kBlocks, kBlockSize, kHeads, n}, {}, {}};
-  std::int64_t offset = which == 0 ? 0 : kBlocks * kBlockSize * kHeads * kHeadDim;
+  std::int64_t offset = which == 0 ? 0 : kBlocks * kBlockSize * kHeads * head_dim();
   switch (case_.layout) {
     case CacheLayout::kTokenMajor:
       data.strides = {kBlockSize * kHeads * n, kHeads * n, n, 1};
@@ -180,7 +198,7 @@ inline StoredTensor AppendFixture::stored(int which) {
       break;
     case CacheLayout::kInterleaved:
       data.strides = {kBlockSize * kHeads * both, both, kBlockSize * both, 1};
-      offset = which == 0 ? 0 : kHeadDim;
+      offset = which == 0 ? 0 : head_dim();
   }
   data.data = pool_.data() + static_cast<std::size_t>(offset) * size_of(case_.stored());
   StoredTensor store{.data = data, .use = case_.use};
@@ -204,7 +222,18 @@ inline StoredTensor AppendFixture::stored(int which) {
 inline void AppendFixture::make_slots(std::mt19937& random) {
   const auto all = static_cast<std::size_t>(case_.batch * case_.tokens);
   std::uniform_int_distribution<std::int64_t> any(-1, kBlocks * kBlockSize - 1);
-  for (std::size_t i = 0; i < all; ++i) slots64_.push_back(any(random));
+  std::vector<bool> used(static_cast<std::size_t>(kBlocks * kBlockSize));
+  const auto is_free = [&](std::int64_t slot) {
+    if (slot < 0 || !case_.distinct_slots) return true;
+    const bool was_used = used[static_cast<std::size_t>(slot)];
+    used[static_cast<std::size_t>(slot)] = true;
+    return !was_used;
+  };
+  for (std::size_t i = 0; i < all; ++i) {
+    const std::int64_t slot = any(random);
+    slots64_.push_back(is_free(slot) ? slot : -1);
+  }
+  used.assign(used.size(), false);
   slots32_.assign(slots64_.begin(), slots64_.end());
   resolved_ = slots64_;
   if (case_.slots == SlotKind::kShort) resolved_[all - 1] = resolved_[all - 2] = -1;
@@ -216,11 +245,13 @@ inline void AppendFixture::make_slots(std::mt19937& random) {
   for (std::size_t i = 0; i < all; ++i) {
     const std::int64_t p = index(random);
     const std::int64_t row = static_cast<std::int64_t>(i) / case_.tokens;
-    indices_.push_back(p);
     resolved_[i] = -1;
-    if (p < 0) continue;
-    const auto entry = static_cast<std::size_t>(row * pages + p / kBlockSize);
-    resolved_[i] = table_[entry] * kBlockSize + p % kBlockSize;
+    if (p >= 0) {
+      const auto entry = static_cast<std::size_t>(row * pages + p / kBlockSize);
+      const std::int64_t slot = table_[entry] * kBlockSize + p % kBlockSize;
+      if (is_free(slot)) resolved_[i] = slot;
+    }
+    indices_.push_back(resolved_[i] < 0 ? -1 : p);
   }
 }
 
@@ -228,12 +259,12 @@ inline void AppendFixture::expect_rotation() {
   expected_q_ = q_;
   Elements k = k_;
   if (case_.norm == NormKind::kNone) {
-    rope_.rotate({view(expected_q_, kQueryHeads, kHeadDim), view(k, kHeads, kHeadDim)},
+    rope_.rotate({view(expected_q_, kQueryHeads, head_dim()), view(k, kHeads, head_dim())},
                  positions());
   } else {
-    rope_.norm_rotate({Operand(view(expected_q_, kQueryHeads, kHeadDim))}, {.kind = case_.norm},
+    rope_.norm_rotate({Operand(view(expected_q_, kQueryHeads, head_dim()))}, {.kind = case_.norm},
                       positions());
-    rope_.norm_rotate({{view(k, kHeads, kHeadDim), weight()}}, {.kind = case_.norm}, positions());
+    rope_.norm_rotate({{view(k, kHeads, head_dim()), weight()}}, {.kind = case_.norm}, positions());
   }
   if (case_.query == QueryKind::kNone) expected_q_ = q_;
   const auto all = static_cast<std::size_t>(case_.batch * case_.tokens);

@@ -43,7 +43,9 @@ TEST(RejectsAppend, Tensors) {
       kPlain, [](KvAppend& a) { a.v.dtype = DType::kFloat8E5M2; }, "float8 is for what is stored");
   rejected(kPlain, [](KvAppend& a) { a.v = {}; }, "v and values must be given together");
   rejected(kPlain, [](KvAppend& a) { a.k.data = nullptr; }, "no memory");
-  rejected(kPlain, [](KvAppend& a) { a.k.device.type = DeviceType::kCuda; }, "must be on the CPU");
+  rejected(
+      kPlain, [](KvAppend& a) { a.k.device.type = DeviceType::kCuda; },
+      "must be on the device of k");
 }
 
 TEST(RejectsAppend, Caches) {

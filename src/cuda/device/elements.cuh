@@ -56,6 +56,7 @@ struct Float64 : PlainElement<double> {
 /// 16-bit elements T, stored as their bits.
 template <typename T>
 struct HalfElement {
+  using Type = T;
   using Storage = std::uint16_t;
   using Compute = float;
   using StoreParams = NoStoreParams;

@@ -39,6 +39,63 @@ def test_cuda_graph() -> None:
         assert torch.equal(a, b)
 
 
+def test_cuda_graph_of_fused_operators() -> None:
+    """Norm, gradients and appends neither synchronise nor read device memory on the host."""
+    rope = text(head_dim=64, rotary_dim=64, theta=10000.0)
+    q, k, v = torch.randn(3, 7, 4, 64, device="cuda", dtype=torch.bfloat16).unbind()
+    q.requires_grad_()
+    w = torch.randn(64, device="cuda", requires_grad=True)
+    at = torch.randint(0, 99, (7,), device="cuda")
+    slots = torch.tensor([3, 0, -1, 9, 17, 18, 5], device="cuda")
+    key_cache, value_cache = torch.zeros(2, 6, 4, 4, 64, device="cuda").bfloat16().unbind()
+    keys8 = torch.zeros(6, 4, 4, 64, device="cuda", dtype=torch.int8)
+    values8, scales = torch.zeros_like(keys8), torch.zeros(2, 6, 4, 4, device="cuda")
+
+    def step() -> tuple[torch.Tensor, ...]:
+        out = rt.qk_norm_rope(q, None, w, rope=rope, positions=at)
+        gradients = torch.autograd.grad(out.float().sin().sum(), [q, w])
+        where = {"rope": rope, "positions": at}
+        with torch.no_grad():
+            plain = rt.rope_append_kv(q, k, v, key_cache, value_cache, slots, **where)
+            quantised = rt.rope_append_kv(
+                q, k, v, keys8, values8, slots, key_scales=scales[0], value_scales=scales[1],
+                norm="rms", q_weight=w, **where,
+            )  # fmt: skip
+        caches = [x.clone() for x in (key_cache, value_cache, keys8, values8, scales)]
+        return out, *gradients, plain, quantised, *caches
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+    at += 17
+    slots.copy_(torch.tensor([4, 1, -1, 8, 16, 19, 6]))
+    for x in (key_cache, value_cache, keys8, values8, scales):
+        x.zero_()
+    graph.replay()
+    replayed = [x.clone() for x in results]
+    for x in (key_cache, value_cache, keys8, values8, scales):
+        x.zero_()
+    for a, b in zip(replayed, step(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_fused_operators_have_the_bits_of_the_cpu() -> None:
+    for head_dim, dtype in [(64, torch.bfloat16), (128, torch.float16), (96, torch.float32)]:
+        rope = text(head_dim=head_dim, rotary_dim=head_dim, theta=10000.0)
+        q, k = torch.randn(2, 33, 4, head_dim).to(dtype).unbind()
+        w = torch.randn(head_dim)
+        for norm in ("rms", "rms_one_plus", "layer"):
+            want = rt.qk_norm_rope(q, k, w, w, rope=rope, norm=norm)
+            got = rt.qk_norm_rope(q.cuda(), k.cuda(), w.cuda(), w.cuda(), rope=rope, norm=norm)
+            for a, b in zip(got, want):
+                assert torch.equal(a.cpu(), b)
+
+
 def test_streams() -> None:
     x = torch.randn(64, 512, 8, 16, device="cuda")
     expected = rt.rotate(x, rope=ROPES["half"])

@@ -1,0 +1,78 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "cuda/device/cos_sin_general.cuh"
+#include "cuda/device/norm_gradient.cuh"
+#include "cuda/device/norm_gradient_tokens.cuh"
+#include "cuda/dispatch.cuh"
+#include "cuda/fused_shape.h"
+#include "cuda/launch_kernel.cuh"
+#include "cuda/launch_shape.h"
+#include "cuda/norm_gradient.h"
+
+namespace rotary::internal::cuda {
+namespace {
+
+template <class Params>
+cudaError_t launch_gradient(const Params& p, cudaStream_t stream) noexcept {
+  if (p.batch == 0 || p.tokens == 0 || p.num_heads == 0) return cudaSuccess;
+  std::int64_t size = 0;
+  for (int k = 0; k < p.num_operands; ++k) {
+    const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
+    const std::int64_t heads = p.norm.across_heads ? end - p.first_head[k] : 1;
+    size = std::max(size, heads * p.fused[k].head_dim);
+  }
+  const std::int64_t floats = norm_gradient_floats(size, p.has_biases) + kBlockSumFloats +
+                              2 * padded_pairs(static_cast<std::uint32_t>(p.pair_count));
+  const std::int64_t shared = floats * static_cast<std::int64_t>(sizeof(float));
+  if (shared > kMaxNormGradientShared) return cudaErrorInvalidValue;
+  const dim3 grid(static_cast<unsigned>(p.slices), static_cast<unsigned>(p.num_operands));
+  return dispatch_float32_compute(p.type, [&](auto element) {
+    const auto kernel = norm_gradient_heads<decltype(element), Params>;
+    if (shared > 48 * 1024) {
+      const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                     static_cast<int>(shared));
+      if (error != cudaSuccess) return error;
+    }
+    return launch_kernel(kernel, p, grid, dim3(kNormGradientThreads),
+                         static_cast<std::size_t>(shared), p.overlaps, stream);
+  });
+}
+
+}  // namespace
+
+cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
+                          cudaStream_t stream) noexcept {
+  if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
+  NormGradientTokensParams p{};
+  static_cast<NormGradientParams<SimpleParams>&>(p) = params;
+  const FusedShape shape = shape_norm_gradient_tokens(p);
+  if (shape.lanes == 0) return launch_gradient(params, stream);
+  const dim3 block(static_cast<unsigned>(shape.lanes), static_cast<unsigned>(shape.rows));
+  return dispatch_float32_compute(p.type, [&](auto element) {
+    using Element = decltype(element);
+    const auto kernel = p.read == Pairing::kHalf
+                            ? norm_gradient_tokens<Element, Pairing::kHalf>
+                            : norm_gradient_tokens<Element, Pairing::kInterleaved>;
+    return launch_kernel(kernel, p, dim3(static_cast<unsigned>(p.slices)), block,
+                         static_cast<std::size_t>(shape.shared_bytes), p.overlaps, stream);
+  });
+}
+
+cudaError_t norm_gradient(const NormGradientParams<GeneralParams>& params,
+                          cudaStream_t stream) noexcept {
+  return launch_gradient(params, stream);
+}
+
+cudaError_t norm_gradient_sums(const NormSumParams& params, cudaStream_t stream) noexcept {
+  if (params.count == 0) return cudaSuccess;
+  const dim3 grid(static_cast<unsigned>(ceil_div(params.count, kSumElements)));
+  constexpr std::size_t kShared = sizeof(double) * kSumElements * kSumParts;
+  return launch_kernel(sum_norm_gradients, params, grid, dim3(kSumElements, kSumParts), kShared,
+                       params.overlaps, stream);
+}
+
+}  // namespace rotary::internal::cuda

@@ -1,0 +1,32 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// In place of the library's: vectorised accesses without PTX, which check their alignment.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace rotary::internal::cuda {
+
+template <int kBytes>
+struct alignas(kBytes) Packed {
+  std::uint32_t words[kBytes / 4];
+};
+
+template <int kBytes>
+void check_alignment(const void* at) {
+  if (reinterpret_cast<std::uintptr_t>(at) % kBytes != 0) std::abort();
+}
+
+inline Packed<16> load_packed(const void* from) {
+  check_alignment<16>(from);
+  return *static_cast<const Packed<16>*>(from);
+}
+template <int kBytes>
+void store_packed(void* to, const Packed<kBytes>& packed) {
+  check_alignment<kBytes>(to);
+  *static_cast<Packed<kBytes>*>(to) = packed;
+}
+
+}  // namespace rotary::internal::cuda

@@ -1,0 +1,319 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rope::norm_rotate on the GPU, bit for bit against the CPU: every combination of norm, scope,
+// order, rotation, rounding, type, pairings, placement and head_dim. Rope::norm_gradient: gradients
+// of weights and inputs against the CPU up to the order of sums, and the same bits in every run.
+
+#include "rotary/norm.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/against_cpu.h"
+#include "cuda/device_memory.h"
+#include "rope/placed_tensor.h"
+#include "rotary/rope.h"
+#include "rotary/table.h"
+
+namespace rotary {
+namespace {
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+constexpr NormKind kKinds[] = {NormKind::kRms, NormKind::kRmsOnePlus, NormKind::kLayer};
+
+/// The elements of a tensor as a row.
+ConstTensorView row_of(const TensorView& x) {
+  return ConstTensorView::contiguous(x.data, x.dtype, {x.num_elements()}, x.device);
+}
+
+struct NormCase {
+  HeadNorm norm{};
+  DType type = DType::kBFloat16;
+  DType weight_type = DType::kFloat32;
+  Layout layout = Layout::kContiguous;
+  std::int64_t misaligned = 0;
+  std::int64_t batch = 2;
+  std::int64_t tokens = 3;
+  bool in_place = false;
+
+  std::string name() const {
+    std::string text;
+    for (const int choice :
+         {static_cast<int>(norm.kind), static_cast<int>(norm.scope), static_cast<int>(norm.order),
+          static_cast<int>(norm.rotation), static_cast<int>(norm.rounding), norm.sum_lanes}) {
+      text += std::to_string(choice) + " ";
+    }
+    return text + std::string(name_of(type)) + " " + std::string(name_of(layout)) + " misaligned " +
+           std::to_string(misaligned) + (in_place ? " in place" : "");
+  }
+};
+
+/// Two tensors of 5 and 2 heads, their results and weights and biases of both.
+Tensors tensors_of(const NormCase& c, std::int64_t head_dim) {
+  Tensors all;
+  unsigned seed = 7;
+  for (const std::int64_t heads : {5, 2}) {
+    const Sizes sizes{c.batch, c.tokens, heads, head_dim};
+    all.push_back(std::make_unique<PlacedTensor>(c.layout, c.type, sizes, ++seed, c.misaligned));
+    all.push_back(
+        std::make_unique<PlacedTensor>(Layout::kContiguous, c.type, sizes, ++seed, c.misaligned));
+    const std::int64_t size = c.norm.scope == NormScope::kHead ? head_dim : heads * head_dim;
+    for (int i = 0; i < 2; ++i) {
+      all.push_back(std::make_unique<PlacedTensor>(Layout::kContiguous, c.weight_type,
+                                                   Sizes{1, 1, 1, size}, ++seed, 0));
+    }
+  }
+  return all;
+}
+
+Call norm_call(const Rope& rope, const NormCase& c) {
+  return [&rope, c](const Views& v, const Positions& positions) {
+    const auto operand = [&](std::size_t first) {
+      const Operand x = c.in_place ? Operand(v[first]) : Operand(v[first], v[first + 1]);
+      const bool has_bias = c.norm.kind == NormKind::kLayer;
+      return NormOperand(x, row_of(v[first + 2]),
+                         has_bias ? row_of(v[first + 3]) : ConstTensorView{});
+    };
+    rope.norm_rotate({operand(0), operand(4)}, c.norm, positions);
+  };
+}
+
+void expect_cpu_bits(const Rope& rope, const NormCase& c,
+                     const Positions& positions = Positions::range(70'000)) {
+  EXPECT_TRUE(matches_cpu(tensors_of(c, rope.layout().head_dim), positions, norm_call(rope, c)))
+      << c.name() << " head_dim " << rope.layout().head_dim;
+}
+
+Rope make_rope(std::int64_t head_dim, std::int64_t rotary_dim, std::int64_t offset, Pairing pairing,
+               std::optional<Pairing> output = std::nullopt) {
+  return Rope(make_frequencies({.rotary_dim = rotary_dim, .theta = 1e4}),
+              {.head_dim = head_dim,
+               .rotary_offset = offset,
+               .pairing = pairing,
+               .output_pairing = output});
+}
+
+TEST(CudaNorm, EveryNormHasTheBitsOfTheCpu) {
+  const std::array ropes = {make_rope(64, 64, 0, Pairing::kHalf),
+                            make_rope(64, 32, 16, Pairing::kInterleaved),
+                            make_rope(72, 52, 3, Pairing::kHalf),
+                            make_rope(64, 64, 0, Pairing::kHalf, Pairing::kInterleaved)};
+  for (const Rope& rope : ropes) {
+    for (const DType type : kTypes) {
+      for (const NormKind kind : kKinds) {
+        for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
+          for (const NormOrder order : {NormOrder::kBeforeRotation, NormOrder::kAfterRotation}) {
+            for (const NormRotation rotation : {NormRotation::kForward, NormRotation::kInverse}) {
+              for (const NormRounding rounding : {NormRounding::kTensor, NormRounding::kFloat32}) {
+                for (const bool in_place : {false, true}) {
+                  expect_cpu_bits(rope, {.norm = {.kind = kind,
+                                                  .eps = 1e-5,
+                                                  .rounding = rounding,
+                                                  .scope = scope,
+                                                  .order = order,
+                                                  .rotation = rotation},
+                                         .type = type,
+                                         .in_place = in_place});
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaNorm, EveryHeadDimAndOrderOfSums) {
+  struct Size {
+    std::int64_t head_dim, rotary_dim, offset;
+  };
+  for (const Size& size :
+       {Size{16, 16, 0}, Size{32, 32, 0}, Size{64, 64, 0}, Size{64, 16, 48}, Size{72, 72, 0},
+        Size{72, 64, 8}, Size{80, 80, 0}, Size{96, 96, 0}, Size{96, 32, 0}, Size{128, 128, 0},
+        Size{128, 64, 64}, Size{192, 128, 64}, Size{256, 256, 0}, Size{256, 64, 0},
+        Size{320, 256, 32}, Size{512, 256, 128}, Size{512, 512, 0}, Size{1024, 64, 0}}) {
+    for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+      const Rope rope = make_rope(size.head_dim, size.rotary_dim, size.offset, pairing);
+      for (const DType type : kTypes) {
+        for (const int lanes : {4, 8, 16}) {
+          for (const NormKind kind : kKinds) {
+            expect_cpu_bits(
+                rope, {.norm = {.kind = kind, .sum_lanes = lanes}, .type = type, .tokens = 2});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaNorm, EveryPlacementAndTypeOfWeights) {
+  const Rope rope = make_rope(128, 128, 0, Pairing::kHalf);
+  for (const Layout layout :
+       {Layout::kContiguous, Layout::kRank3, Layout::kHeadsFirst, Layout::kPackedQkv,
+        Layout::kHeadwiseQkv, Layout::kInnerStride2, Layout::kBackwards}) {
+    for (const std::int64_t misaligned : {0, 1}) {
+      for (const DType weight_type : kTypes) {
+        for (const bool in_place : {false, true}) {
+          expect_cpu_bits(rope, {.weight_type = weight_type,
+                                 .layout = layout,
+                                 .misaligned = misaligned,
+                                 .batch = layout == Layout::kRank3 ? 1 : 2,
+                                 .in_place = in_place});
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
+  const std::vector<std::int64_t> ids = {5, 1'000'003, -7, 0, 2, 99};
+  const std::vector<double> reals = {0.5, 1e4, -3.25, 0.0, 2.0, 7.75};
+  const auto integers =
+      Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 2, 3}));
+  const auto numbers =
+      Positions::ids(ConstTensorView::contiguous(reals.data(), DType::kFloat64, {1, 2, 3}));
+  const Rope exact = make_rope(64, 64, 0, Pairing::kHalf);
+  const Rope reference(make_frequencies({.rotary_dim = 64, .theta = 1e4}),
+                       {.head_dim = 64, .pairing = Pairing::kInterleaved},
+                       {.precision = Precision::kReference});
+  for (const DType type : kTypes) {
+    expect_cpu_bits(exact, {.type = type}, integers);
+    expect_cpu_bits(exact, {.type = type}, numbers);
+    expect_cpu_bits(reference, {.type = type}, integers);
+  }
+  // A decoding step: a token in each of many batch rows, with a position of its own.
+  expect_cpu_bits(
+      exact, {.batch = 6, .tokens = 1},
+      Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 6, 1})));
+}
+
+TEST(CudaNorm, RejectsFloat64AndOutputsOfAnotherType) {
+  const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
+  const DeviceMemory memory(1 << 16);
+  const auto view = [&](DType type) {
+    return TensorView::contiguous(memory.data(), type, {1, 2, 64}, kGpu);
+  };
+  EXPECT_THROW(rope.norm_rotate({Operand(view(DType::kFloat64))}, {}, Positions::range()),
+               std::invalid_argument);
+  const TensorView narrow =
+      TensorView::contiguous(memory.data(1 << 12), DType::kFloat8E4M3, {1, 2, 64}, kGpu);
+  EXPECT_THROW(rope.norm_rotate({Operand(view(DType::kBFloat16), narrow)}, {}, Positions::range()),
+               std::invalid_argument);
+  std::vector<float> on_host(64);
+  EXPECT_THROW(
+      rope.norm_rotate({{view(DType::kBFloat16),
+                         ConstTensorView::contiguous(on_host.data(), DType::kFloat32, {64})}},
+                       {}, Positions::range()),
+      std::invalid_argument);
+}
+
+// ---- Gradients ----------------------------------------------------------------------------------
+
+struct Gradients {
+  reference::Elements q, k;
+  std::vector<double> weights;  // of q, of k, then biases
+};
+
+Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& tensors,
+                           const Positions& positions, std::size_t weight_size) {
+  std::vector<std::unique_ptr<DeviceTensor>> copies;
+  for (const auto& x : tensors) copies.push_back(std::make_unique<DeviceTensor>(*x));
+  const DeviceList<double> sums(std::vector<double>(4 * weight_size, 0.0));
+  const auto part = [&](std::size_t i) {
+    return sums.span().subspan(i * weight_size, weight_size);
+  };
+  const bool has_bias = c.norm.kind == NormKind::kLayer;
+  std::vector<NormGradientOperand> operands;
+  for (const std::size_t first : {0, 3}) {
+    const std::size_t k = first / 3;
+    operands.push_back({.in = copies[first]->view(),
+                        .grad_out = copies[first + 1]->view(),
+                        .grad_in = copies[first + 1]->view(),
+                        .weight = row_of(copies[first + 2]->view()),
+                        .grad_weight = part(k),
+                        .grad_bias = has_bias ? part(2 + k) : std::span<double>()});
+  }
+  const DeviceMemory workspace(rope.norm_gradient_workspace(operands, c.norm));
+  rope.norm_gradient(operands, c.norm, DevicePositions(positions),
+                     {workspace.data(), workspace.size()});
+  return {copies[1]->downloaded(), copies[4]->downloaded(), sums.values()};
+}
+
+TEST(CudaNorm, GradientsMatchTheCpu) {
+  const Positions positions = Positions::range(123'456);
+  for (const Rope& rope :
+       {make_rope(64, 64, 0, Pairing::kHalf), make_rope(96, 96, 0, Pairing::kInterleaved),
+        make_rope(72, 52, 3, Pairing::kInterleaved),
+        make_rope(64, 64, 0, Pairing::kHalf, Pairing::kInterleaved)}) {
+    for (const DType type : kTypes) {
+      for (const NormKind kind : kKinds) {
+        for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
+          const NormCase c{
+              .norm = {.kind = kind, .scope = scope}, .type = type, .batch = 3, .tokens = 67};
+          // Both tensors have three heads, so that weights have one size.
+          const std::int64_t head_dim = rope.layout().head_dim;
+          const auto weight_size =
+              static_cast<std::size_t>(scope == NormScope::kHead ? head_dim : 3 * head_dim);
+          Tensors tensors;
+          for (unsigned seed = 1; seed <= 6; ++seed) {
+            const bool is_weight = seed % 3 == 0;
+            const Sizes sizes = is_weight ? Sizes{1, 1, 1, static_cast<std::int64_t>(weight_size)}
+                                          : Sizes{c.batch, c.tokens, 3, head_dim};
+            tensors.push_back(std::make_unique<PlacedTensor>(
+                Layout::kContiguous, is_weight ? DType::kFloat32 : type, sizes, seed, 0));
+          }
+          const Gradients first = gradients_on_gpu(rope, c, tensors, positions, weight_size);
+          const Gradients again = gradients_on_gpu(rope, c, tensors, positions, weight_size);
+          EXPECT_TRUE(first.q == again.q && first.k == again.k && first.weights == again.weights);
+
+          std::vector<double> sums(4 * weight_size);
+          std::vector<NormGradientOperand> operands;
+          for (const std::size_t i : {0, 3}) {
+            const auto part = [&](std::size_t k) {
+              return std::span(sums).subspan(k * weight_size, weight_size);
+            };
+            operands.push_back(
+                {.in = tensors[i]->view(),
+                 .grad_out = tensors[i + 1]->view(),
+                 .grad_in = tensors[i + 1]->view(),
+                 .weight = row_of(tensors[i + 2]->view()),
+                 .grad_weight = part(i / 3),
+                 .grad_bias = kind == NormKind::kLayer ? part(2 + i / 3) : std::span<double>()});
+          }
+          rope.norm_gradient(operands, c.norm, positions);
+          // The sums of a norm differ in their order: a few float32 roundings, then one of the type.
+          EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
+          EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
+          for (std::size_t i = 0; i < sums.size(); ++i) {
+            EXPECT_NEAR(first.weights[i], sums[i], 1e-12 * (1.0 + std::fabs(sums[i])))
+                << c.name() << " weight " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaNorm, GradientsOfNoTokensAreZero) {
+  const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
+  const DeviceMemory memory(1 << 12);
+  const auto empty = TensorView::contiguous(memory.data(), DType::kBFloat16, {0, 2, 64}, kGpu);
+  const DeviceList<double> sums(std::vector<double>(64, 5.0));
+  const NormGradientOperand operand{.in = empty, .grad_out = empty, .grad_weight = sums.span()};
+  rope.norm_gradient({&operand, 1}, {}, Positions::range());
+  EXPECT_EQ(sums.values(), std::vector<double>(64, 0.0));
+}
+
+}  // namespace
+}  // namespace rotary
