@@ -64,8 +64,8 @@ std::vector<at::Tensor> plain_norm_rotate(at::TensorList tensors, const NormWeig
 /// once; 0 if there is none, and then PyTorch's norm is used.
 int sum_lanes_of_pytorch();
 
-/// The sum_lanes of a call of the engine: that of PyTorch's norms on this CPU, also on CUDA, so that
-/// both devices have the same bits.
+/// The sum_lanes of a call of the engine: that of PyTorch's norms on this CPU, also on CUDA, so
+/// that both devices have the same bits.
 int sum_lanes_of_engine();
 
 /// Whether the library's engine takes the tensors.

@@ -306,8 +306,8 @@ PyModuleDef* definition() {
 }  // namespace
 }  // namespace rotary::torch::stable
 
-/// A module with the functions, or None where PyTorch has another major version of DLPack. Arguments:
-/// see struct Python, in its order; they are kept for the rest of the process.
+/// A module with the functions, or None where PyTorch has another major version of DLPack.
+/// Arguments: see struct Python, in its order; they are kept for the rest of the process.
 extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
     PyObject* tensor, PyObject* parameter, PyObject* exchange, PyObject* from_handle,
     PyObject* handles_are_taken, PyObject* increment_version, PyObject* needs_dispatcher,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,9 +40,9 @@ template <typename Body>
 rotary_status guard_json(const char* function, char** json, const Body& body) noexcept {
   return guard_new(function, json, "json", [&](const Call& call) {
     const std::string text = Json(body(call)).dump();
-    char* copy = new char[text.size() + 1];
-    std::copy_n(text.c_str(), text.size() + 1, copy);
-    return copy;
+    auto copy = std::make_unique<char[]>(text.size() + 1);
+    std::copy_n(text.c_str(), text.size() + 1, copy.get());
+    return copy.release();
   });
 }
 
@@ -73,6 +74,7 @@ Frequencies one_axis(const Call& call, const rotary_rope* rope, const char* verb
 
 // ---- Documents ----------------------------------------------------------------------------------
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the caller's own, to be freed
 void rotary_text_free(char* text) { delete[] text; }
 
 rotary_status rotary_rope_inspect(const rotary_rope* rope, char** json) {

@@ -176,8 +176,8 @@ void fused_fours(const FusedHeads& a, const char* in_bytes, char* out_bytes,
   }
 }
 
-/// The kernel for heads of the usual sizes, or null (see above). Sums of at most 16 whole rows, of 256
-/// elements, have no cascade.
+/// The kernel for heads of the usual sizes, or null (see above). Sums of at most 16 whole rows, of
+/// 256 elements, have no cascade.
 template <class E, class Policy, class Rounded>
 auto choose_fours(const FusedHeads& a) -> void (*)(const FusedHeads&, const char*, char*,
                                                    const RotationRow<float>*, std::int64_t) {

@@ -61,8 +61,8 @@ struct Comparison {
 Comparison compare(const ModelRope& a, const ModelRope& b, std::int64_t context);
 
 /// The same for frequencies that were made before.
-Comparison compare(const ModelRope& a, const Frequencies& frequencies_a, const ModelRope& b,
-                   const Frequencies& frequencies_b);
+Comparison compare(const ModelRope& a, const Frequencies& fa, const ModelRope& b,
+                   const Frequencies& fb);
 
 /// An element of "ropes" of `rotary diff --json`.
 Json comparison_json(const Comparison& rope);

@@ -155,8 +155,8 @@ struct Row {
   std::string version;
 };
 
-/// The rows of one model type, parsed when they are first asked for: to parse all of them takes ten times
-/// as long as to resolve a config.
+/// The rows of one model type, parsed when they are first asked for: to parse all of them takes ten
+/// times as long as to resolve a config.
 const std::vector<Row>& rows_of(std::string_view model_type) {
   static std::mutex mutex;
   static std::map<std::string, std::vector<Row>, std::less<>> parsed;

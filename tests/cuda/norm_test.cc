@@ -292,7 +292,7 @@ TEST(CudaNorm, GradientsMatchTheCpu) {
                  .grad_bias = kind == NormKind::kLayer ? part(2 + i / 3) : std::span<double>()});
           }
           rope.norm_gradient(operands, c.norm, positions);
-          // The sums of a norm differ in their order: a few float32 roundings, then one of the type.
+          // The sums of a norm differ in their order: a few roundings to float32, one to the type.
           EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
           EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
           for (std::size_t i = 0; i < sums.size(); ++i) {
