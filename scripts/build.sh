@@ -16,6 +16,9 @@ for argument in "$@"; do
   esac
 done
 
+# Otherwise ccache does not cache what includes a precompiled header.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
+
 mkdir -p build/logs
 log=build/logs/$preset.log
 
