@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // CUDA's built-in variables and intrinsics as host code, so that kernels run on the CPU: the
-// threads of a block are fibers of one thread, which change at barriers and shuffles. Included before
+// threads of a block are fibers of one thread that change at barriers and shuffles. Included before
 // every file of the emulated kernels.
 #pragma once
 
