@@ -128,7 +128,7 @@ void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Ten
   const c10::OptionalDeviceGuard guard(cuda_device_of(a.q));
   HeadNorm how = norm_of(norm.eps, norm.norm, norm.rounding, name_of(NormScope::kHead),
                          name_of(NormOrder::kBeforeRotation), /*inverse=*/false);
-  how.sum_lanes = how.kind == NormKind::kNone ? how.sum_lanes : sum_lanes_of_engine();
+  how.sum_lanes = how.kind == NormKind::kNone ? how.sum_lanes : sum_lanes_of_engine(a.q, how);
   std::vector<at::Tensor> kept;
   const auto row = [&](const OptionalTensor& x) {
     if (how.kind == NormKind::kNone || !is_given(x)) return ConstTensorView{};

@@ -5,7 +5,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/strides.h>
+
+#include "pytorch/views.h"
 
 #ifdef ROTARY_TORCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -30,6 +35,16 @@ at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntAr
 at::Tensor empty_result_like(const at::Tensor& x) {
   if (x.is_non_overlapping_and_dense()) return empty_result(x, x.sizes(), x.strides());
   return empty_result(x, x.sizes(), at::infer_dense_strides(x.sizes(), x.strides()));
+}
+
+at::Tensor result_like(const at::Tensor& x) {
+  if (x.dim() <= kMaxDimensions) return empty_result_like(x);
+  return empty_result(x, x.sizes(), c10::contiguous_strides(x.sizes()));
+}
+
+at::Tensor result_like_meta(const at::Tensor& x) {
+  return x.dim() <= kMaxDimensions ? at::empty_like(x)
+                                   : at::empty_symint(x.sym_sizes(), x.options());
 }
 
 }  // namespace rotary::torch

@@ -14,4 +14,9 @@ at::Tensor empty_result(const at::Tensor& like, at::IntArrayRef sizes, at::IntAr
 /// at::empty_like.
 at::Tensor empty_result_like(const at::Tensor& x);
 
+/// With the strides of `x`, so that the result of a transposed view is one too; contiguous for more
+/// than four dimensions, whose leading ones are flattened.
+at::Tensor result_like(const at::Tensor& x);
+at::Tensor result_like_meta(const at::Tensor& x);
+
 }  // namespace rotary::torch

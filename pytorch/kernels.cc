@@ -36,25 +36,6 @@ using DeviceGuard = c10::cuda::OptionalCUDAGuard;  // without the virtual calls 
 using DeviceGuard = c10::OptionalDeviceGuard;
 #endif
 
-/// With the strides of `x`, so that the result of a transposed view is one too; contiguous for more
-/// than four dimensions, whose leading ones are flattened.
-at::Tensor result_like(const at::Tensor& x) {
-  if (x.dim() <= kMaxDimensions) return empty_result_like(x);
-  return empty_result(x, x.sizes(), c10::contiguous_strides(x.sizes()));
-}
-
-at::Tensor result_like_meta(const at::Tensor& x) {
-  return x.dim() <= kMaxDimensions ? at::empty_like(x)
-                                   : at::empty_symint(x.sym_sizes(), x.options());
-}
-
-bool all_fit_a_view(at::TensorList tensors) {
-  for (const at::Tensor& x : tensors) {
-    if (x.dim() > kMaxDimensions) return false;
-  }
-  return true;
-}
-
 /// The adjoint of a shift by d is a shift by -d of the reciprocal rope.
 struct Negated {
   explicit Negated(const TokenPositionsRef& token_positions)
@@ -105,13 +86,7 @@ std::vector<at::Tensor> apply(RotationOp op, at::TensorList tensors, std::string
     run(op, tensors, results, rope, token_positions);
     return results;
   }
-  c10::SmallVector<at::Tensor, 4> from;
-  c10::SmallVector<at::Tensor, 4> to;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    from.push_back(flatten_batch(tensors[i]));
-    to.push_back(flatten_batch(results[i]));
-  }
-  run(op, from, to, rope, token_positions);
+  run(op, flatten_batches(tensors), view_batches(results), rope, token_positions);
   return results;
 }
 
@@ -121,11 +96,7 @@ void apply_in_place(RotationOp op, at::TensorList tensors, std::string_view rope
   const DeviceGuard guard(cuda_device_of(tensors[0]));
   for (const at::Tensor& x : tensors) check_rank(name_of(op), x, token_positions.token_dim);
   if (all_fit_a_view(tensors)) return run(op, tensors, tensors, rope, token_positions);
-  c10::SmallVector<at::Tensor, 4> views;
-  for (const at::Tensor& x : tensors) {
-    views.push_back(x.dim() <= kMaxDimensions ? x
-                                              : x.view({-1, x.size(-3), x.size(-2), x.size(-1)}));
-  }
+  const std::vector<at::Tensor> views = view_batches(tensors);
   run(op, views, views, rope, token_positions);
 }
 

@@ -76,7 +76,7 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
   constexpr std::string_view kName = "norm_rotate_backward";
   const auto rope = find_rope(text);
   const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
-  norm.sum_lanes = sum_lanes_of_engine();
+  norm.sum_lanes = sum_lanes_of_engine(tensors[0], norm);
   const bool has_mean = norm.kind == NormKind::kLayer;
   std::vector<NormGradient> all(tensors.size());
   std::vector<at::Tensor> kept;
@@ -156,7 +156,15 @@ std::vector<at::Tensor> norm_rotate_backward(at::TensorList grads, at::TensorLis
       !has_backward_engine(tensors, how, token_dim)) {
     return plain_norm_backward(grads, tensors, weights, rope, token_positions, how);
   }
-  return run_engine_backward(grads, tensors, weights, rope, token_positions, how);
+  if (all_fit_a_view(tensors)) {
+    return run_engine_backward(grads, tensors, weights, rope, token_positions, how);
+  }
+  auto results = run_engine_backward(flatten_batches(grads), flatten_batches(tensors), weights,
+                                     rope, token_positions, how);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    results[i] = results[i].reshape(tensors[i].sizes());
+  }
+  return results;
 }
 
 std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::TensorList tensors,
@@ -169,7 +177,7 @@ std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::Tens
   check_norm(tensors, {weights, {}}, rope, token_dim, how);
   check_grads(grads, tensors);
   std::vector<at::Tensor> results;
-  for (const at::Tensor& x : tensors) results.push_back(at::empty_like(x));
+  for (const at::Tensor& x : tensors) results.push_back(result_like_meta(x));
   const int rows = how.kind == NormKind::kLayer ? 2 : 1;
   for (int row = 0; row < rows; ++row) {
     for (const at::Tensor& w : weights) {

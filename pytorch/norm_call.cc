@@ -190,7 +190,9 @@ int sum_lanes_of_pytorch() {
   return found;
 }
 
-int sum_lanes_of_engine() {
+int sum_lanes_of_engine(const at::Tensor& x, const HeadNorm& norm) {
+  constexpr int kLanesOnCuda = 32;
+  if (x.is_cuda() && norm.rounding == NormRounding::kTensor) return kLanesOnCuda;
   const int lanes = sum_lanes_of_pytorch();
   return lanes == 0 ? HeadNorm{}.sum_lanes : lanes;
 }
@@ -210,7 +212,7 @@ bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::stri
             x.scalar_type() == at::kHalf);
   };
   for (const at::Tensor& x : tensors) {
-    if (!fits(x) || x.dim() > kMaxDimensions || x.size(-1) > kMaxNormHeadDim) return false;
+    if (!fits(x) || x.size(-1) > kMaxNormHeadDim) return false;
   }
   for (const at::TensorList list : {given.weights, given.biases}) {
     for (const at::Tensor& w : list) {

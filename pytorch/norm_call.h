@@ -64,9 +64,10 @@ std::vector<at::Tensor> plain_norm_rotate(at::TensorList tensors, const NormWeig
 /// once; 0 if there is none, and then PyTorch's norm is used.
 int sum_lanes_of_pytorch();
 
-/// The sum_lanes of a call of the engine: that of PyTorch's norms on this CPU, also on CUDA, so
-/// that both devices have the same bits.
-int sum_lanes_of_engine();
+/// The sum_lanes of a call of the engine on the device of `x`: that of PyTorch's norms there. With
+/// rounding kFloat32, which PyTorch's norms do not have, that of the CPU on CUDA, too, so that both
+/// devices have the same bits.
+int sum_lanes_of_engine(const at::Tensor& x, const HeadNorm& norm);
 
 /// Whether the library's engine takes the tensors.
 bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope);

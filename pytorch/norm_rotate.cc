@@ -24,7 +24,7 @@ void run_engine(at::TensorList from, at::TensorList to, const NormWeights& given
                 std::string_view text, const TokenPositionsRef& token_positions, HeadNorm norm) {
   constexpr std::string_view kName = "norm_rotate";
   const auto rope = find_rope(text);
-  norm.sum_lanes = sum_lanes_of_engine();
+  norm.sum_lanes = sum_lanes_of_engine(from[0], norm);
   std::vector<at::Tensor> kept;
   const auto row = [&](const OptionalTensor& x) {
     if (!x) return ConstTensorView{};
@@ -64,8 +64,12 @@ std::vector<at::Tensor> norm_rotate(at::TensorList tensors, at::TensorList weigh
   }
   const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
   std::vector<at::Tensor> results;
-  for (const at::Tensor& x : tensors) results.push_back(empty_result_like(x));
-  run_engine(tensors, results, given, rope, token_positions, how);
+  for (const at::Tensor& x : tensors) results.push_back(result_like(x));
+  if (all_fit_a_view(tensors)) {
+    run_engine(tensors, results, given, rope, token_positions, how);
+  } else {
+    run_engine(flatten_batches(tensors), view_batches(results), given, rope, token_positions, how);
+  }
   return results;
 }
 
@@ -82,7 +86,8 @@ void norm_rotate_in_place(at::TensorList tensors, at::TensorList weights, at::Te
   const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
   if (has_norm_engine(tensors, given, rope)) {
     const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
-    return run_engine(tensors, tensors, given, rope, token_positions, how);
+    const std::vector<at::Tensor> views = view_batches(tensors);
+    return run_engine(views, views, given, rope, token_positions, how);
   }
   const auto results = plain_norm_rotate(tensors, given, rope, token_positions, how);
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(results[i]);
@@ -97,7 +102,7 @@ std::vector<at::Tensor> norm_rotate_meta(at::TensorList tensors, at::TensorList 
   check_norm(tensors, {weights, biases}, rope, token_dim,
              norm_of(eps, norm, rounding, scope, order, inverse));
   std::vector<at::Tensor> results;
-  for (const at::Tensor& x : tensors) results.push_back(at::empty_like(x));
+  for (const at::Tensor& x : tensors) results.push_back(result_like_meta(x));
   return results;
 }
 

@@ -6,7 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "pytorch/rope_cache.h"
 #include "pytorch/shared/call_positions.h"
@@ -39,6 +41,24 @@ inline constexpr std::int64_t kMaxDimensions = 4;
 inline at::Tensor flatten_batch(const at::Tensor& x) {
   if (x.dim() <= kMaxDimensions) return x;
   return x.reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
+}
+inline std::vector<at::Tensor> flatten_batches(at::TensorList tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& x : tensors) flat.push_back(flatten_batch(x));
+  return flat;
+}
+/// Without copies, to be written to: an error, if a tensor cannot be viewed so.
+inline std::vector<at::Tensor> view_batches(at::TensorList tensors) {
+  std::vector<at::Tensor> views;
+  for (const at::Tensor& x : tensors) {
+    views.push_back(x.dim() <= kMaxDimensions ? x
+                                              : x.view({-1, x.size(-3), x.size(-2), x.size(-1)}));
+  }
+  return views;
+}
+inline bool all_fit_a_view(at::TensorList tensors) {
+  return std::ranges::all_of(tensors,
+                             [](const at::Tensor& x) { return x.dim() <= kMaxDimensions; });
 }
 
 /// The positions of a call on tensors like `x`, a heads_view. They point into the tensors. Throws

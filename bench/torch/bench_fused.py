@@ -227,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--shapes", nargs="+", default=sorted(SHAPES), choices=sorted(SHAPES))
+    parser.add_argument("--without", nargs="*", default=[], help="candidates to leave out")
     parser.add_argument("--scale", type=int, default=1, help="so many times fewer tokens")
     options = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -237,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             case = Case(max(1, tokens // scale), *rest, pairing, device)
 
             def run(what: str, calls: dict[str, Call]) -> None:
+                calls = {k: v for k, v in calls.items() if k not in options.without}
                 report(f"{what} {name} {pairing}", measure(calls, device, options.rounds))  # noqa: B023
 
             run("forward", case.forward())

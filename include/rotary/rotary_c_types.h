@@ -405,7 +405,7 @@ typedef struct rotary_norm {
   int32_t kind;
   double eps;
   int32_t rounding;
-  int32_t sum_lanes;  // 4, 8 or 16; 0: 4
+  int32_t sum_lanes;  // 4, 8, 16 or 32; 0: 4
   int32_t scope;
   int32_t order;
   int32_t rotation;

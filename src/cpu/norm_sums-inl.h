@@ -13,6 +13,7 @@
 
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -40,9 +41,10 @@ struct WholeRegister<Float16> {
 };
 #endif
 
-// What an element adds to a sum.
+// What an element adds to a sum; fused() rounds once.
 
 struct AddValue {
+  static float fused(float sum, float x) { return sum + x; }
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V operator()(D /*d*/, V sum, V x) const {
     return hn::Add(sum, x);
@@ -52,6 +54,7 @@ struct AddValue {
 /// The square, rounded. With kIsExact it needs no rounding, and one multiply-add has the same bits.
 template <bool kIsExact>
 struct AddSquare {
+  static float fused(float sum, float x) { return std::fma(x, x, sum); }
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V operator()(D /*d*/, V sum, V x) const {
 #if ROTARY_CPU_HAS_FMA
@@ -63,6 +66,7 @@ struct AddSquare {
 
 /// The square of the distance from the mean.
 struct AddDeviation {
+  float fused(float sum, float x) const { return std::fma(x - mean, x - mean, sum); }
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V operator()(D d, V sum, V x) const {
     const V deviation = hn::Sub(x, hn::Set(d, mean));
@@ -176,8 +180,31 @@ HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, cons
   return sum;
 }
 
+/// Sum over x, [n], in the order of PyTorch's norms on CUDA: to 128 columns fours of consecutive
+/// elements are added in turn; then the columns of a warp as a binary tree, those half of them
+/// apart first, and the four warps.
+template <class E, class Add>
+HWY_NOINLINE float sum_in_columns(const typename E::Storage* x, std::int64_t n, const Add& add) {
+  const OneTag<float> one;
+  float columns[128] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    float& sum = columns[i / 4 % 128];
+    sum = add.fused(sum, hn::GetLane(E::load(one, x + i)));
+  }
+  float warps[4];
+  for (int warp = 0; warp < 4; ++warp) {
+    float* const v = columns + 32 * warp;
+    for (int half = 16; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) v[i] += v[i + half];
+    }
+    warps[warp] = v[0];
+  }
+  return (warps[0] + warps[2]) + (warps[1] + warps[3]);
+}
+
 template <class E, class Add>
 HWY_INLINE float sum_of(const typename E::Storage* x, std::int64_t n, int lanes, const Add& add) {
+  if (lanes == kWarpSums) return sum_in_columns<E>(x, n, add);
   if (n < lanes) return sum_in_lanes<E, 1>(x, n, add);
   return lanes == 4   ? sum_in_lanes<E, 4>(x, n, add)
          : lanes == 8 ? sum_in_lanes<E, 8>(x, n, add)

@@ -105,43 +105,4 @@ FusedShape shape_fused_tokens(FusedTokensParams& to) noexcept {
   return shape;
 }
 
-FusedShape shape_norm_gradient_tokens(NormGradientTokensParams& to) noexcept {
-  constexpr std::int32_t kMaxThreads = 384;
-  const auto size = static_cast<std::int32_t>(size_of(to.type));
-  const auto per_pack = static_cast<std::int32_t>(kPackBytes) / size;
-  if (to.norm.across_heads || to.norm.has_mean || to.has_biases || to.read != to.write ||
-      to.pairs % per_pack != 0 || to.rotary_offset != 0 || to.head_dim != 2 * to.pairs ||
-      to.head_dim < kMinNormSize) {
-    return {};
-  }
-  for (int k = 0; k < to.num_operands; ++k) {
-    const OperandParams& o = to.operands[k];
-    const OperandParams& g = to.grads[k];
-    if (o.in_element != size || g.in_element != size ||
-        !is_aligned(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
-        !is_aligned(g.in, kPackBytes, g.in_batch, g.in_token, g.in_head) ||
-        (o.out != nullptr && (o.out_element != size || !is_aligned(o.out, kPackBytes, o.out_batch,
-                                                                   o.out_token, o.out_head)))) {
-      return {};
-    }
-  }
-  const std::int32_t wanted = std::max(kMinLanes, to.pairs / per_pack);
-  FusedShape shape{.head_splits = 1};
-  const auto lanes = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(wanted)));
-  if (lanes > kWarpLanes) return {};
-  const std::int32_t unit = kWarpLanes / lanes;
-  shape.rows = ceil_div(to.num_heads, unit) * unit;
-  to.row_floats = (to.pairs + 3) / 4 * 4;
-  to.weight_floats = to.head_dim;
-  to.staged_bytes = to.head_dim * size;
-  if (to.staged_bytes % 128 == 0) to.staged_bytes += 4 * lanes;
-  // Sums as doubles, then floats: cos and sin, factors, products of all heads; then the heads.
-  shape.shared_bytes = to.num_operands * to.head_dim * 8 +
-                       4 * (2 * to.row_floats + to.num_operands * to.weight_floats) +
-                       shape.rows * (4 * to.head_dim + to.staged_bytes);
-  if (lanes * shape.rows > kMaxThreads || shape.shared_bytes > kMaxShared) return {};
-  shape.lanes = lanes;
-  return shape;
-}
-
 }  // namespace rotary::internal::cuda

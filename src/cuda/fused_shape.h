@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "cuda/fused_params.h"
-#include "cuda/norm_gradient_params.h"
 
 namespace rotary::internal::cuda {
 
@@ -22,8 +21,5 @@ struct FusedShape {
 
 /// Shape of fused_tokens, and its layout of shared memory in `to`, which holds the parameters.
 FusedShape shape_fused_tokens(FusedTokensParams& to) noexcept;
-
-/// Shape of norm_gradient_tokens: one block has all heads of a token, head_splits is 1.
-FusedShape shape_norm_gradient_tokens(NormGradientTokensParams& to) noexcept;
 
 }  // namespace rotary::internal::cuda

@@ -3,6 +3,7 @@
 
 #include "cuda/launch_fused.h"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,6 +55,11 @@ FusedNorm norm_of(const NormParams& params) noexcept {
           .rounds_between = params.rounding == NormRounding::kTensor};
 }
 
+std::int32_t shift_of(std::int64_t block_size) noexcept {
+  const auto size = static_cast<std::uint64_t>(block_size);
+  return std::has_single_bit(size) ? std::countr_zero(size) : -1;
+}
+
 void fill_store(const HeadStore& from, StoreParams& to) noexcept {
   const std::int64_t size = bytes_of(from.dtype);
   to = {.data = static_cast<char*>(from.data),
@@ -61,6 +67,7 @@ void fill_store(const HeadStore& from, StoreParams& to) noexcept {
         .token_stride = from.token_stride * size,
         .head_stride = from.head_stride * size,
         .block_size = from.block_size,
+        .block_shift = shift_of(from.block_size),
         .scale = from.scale,
         .scale_stride = from.scale_stride,
         .computed = from.computed,
@@ -97,6 +104,7 @@ void fill_slots(const FusedCall& call, std::int64_t batch, std::int64_t tokens,
   to.row_tokens = tokens;
   to.num_slots = call.num_slots;
   to.block_size = block_size;
+  to.block_shift = shift_of(block_size);
   const ConstTensorView& table = call.slots->block_table();
   if (table.rank == 0) return;
   to.table = table.data;

@@ -5,12 +5,12 @@
 
 #include "cuda/device/cos_sin_general.cuh"
 #include "cuda/device/norm_gradient.cuh"
-#include "cuda/device/norm_gradient_tokens.cuh"
+#include "cuda/device/norm_gradient_vectorized.cuh"
 #include "cuda/dispatch.cuh"
-#include "cuda/fused_shape.h"
 #include "cuda/launch_kernel.cuh"
 #include "cuda/launch_shape.h"
 #include "cuda/norm_gradient.h"
+#include "cuda/norm_gradient_vectorized.h"
 
 namespace rotary::internal::cuda {
 namespace {
@@ -47,18 +47,17 @@ cudaError_t launch_gradient(const Params& p, cudaStream_t stream) noexcept {
 cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
                           cudaStream_t stream) noexcept {
   if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
-  NormGradientTokensParams p{};
-  static_cast<NormGradientParams<SimpleParams>&>(p) = params;
-  const FusedShape shape = shape_norm_gradient_tokens(p);
+  NormGradientVectorizedParams p{};
+  const NormGradientShape shape = make_norm_gradient_vectorized(params, p);
   if (shape.lanes == 0) return launch_gradient(params, stream);
-  const dim3 block(static_cast<unsigned>(shape.lanes), static_cast<unsigned>(shape.rows));
-  return dispatch_float32_compute(p.type, [&](auto element) {
+  const dim3 grid(p.slices, static_cast<unsigned>(params.num_operands));
+  return dispatch_float32_compute(params.type, [&](auto element) {
     using Element = decltype(element);
-    const auto kernel = p.read == Pairing::kHalf
-                            ? norm_gradient_tokens<Element, Pairing::kHalf>
-                            : norm_gradient_tokens<Element, Pairing::kInterleaved>;
-    return launch_kernel(kernel, p, dim3(static_cast<unsigned>(p.slices)), block,
-                         static_cast<std::size_t>(shape.shared_bytes), p.overlaps, stream);
+    const auto kernel = params.read == Pairing::kHalf
+                            ? norm_gradient_vectorized<Element, Pairing::kHalf>
+                            : norm_gradient_vectorized<Element, Pairing::kInterleaved>;
+    return launch_kernel(kernel, p, grid, dim3(shape.lanes, shape.slots), shape.shared_bytes,
+                         params.overlaps, stream);
   });
 }
 

@@ -35,13 +35,6 @@ struct NormGradientParams : FusedParams<Angles> {
   std::int32_t slices = 0;
   bool has_biases = false;
 };
-/// Those of the tuned kernel, with its layout of shared memory.
-struct NormGradientTokensParams : NormGradientParams<SimpleParams> {
-  std::int32_t row_floats = 0;     // of the cosines of a token, and of the sines
-  std::int32_t weight_floats = 0;  // of the factors of an operand
-  std::int32_t staged_bytes = 0;   // of a head
-};
-
 static_assert(sizeof(NormGradientParams<GeneralParams>) <= kMaxParameterBytes);
 
 /// Sums partial[:, offset + i] into to[i].

@@ -28,34 +28,6 @@ bool fits_int32(const KernelParams& p, std::int64_t bytes, std::int64_t batch, s
   return reach <= kMax;
 }
 
-bool fill_operand(const KernelParams& p, const OperandParams& o, VectorizedOperand& to) noexcept {
-  const auto size = static_cast<std::int64_t>(size_of(p.type));
-  const std::int64_t out_bytes = kPackBytes / size * static_cast<std::int64_t>(size_of(p.out_type));
-  if (!fits_int32(p, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
-      !fits_int32(p, out_bytes, o.out_batch, o.out_token, o.out_head)) {
-    return false;
-  }
-  const auto packs = [](std::int64_t bytes, std::int64_t of = kPackBytes) {
-    return static_cast<std::int32_t>(bytes / of);
-  };
-  to = {.in = static_cast<const char*>(o.in),
-        .out = static_cast<char*>(o.out),
-        .in_batch = packs(o.in_batch),
-        .in_token = packs(o.in_token),
-        .in_head = packs(o.in_head),
-        .out_batch = packs(o.out_batch, out_bytes),
-        .out_token = packs(o.out_token, out_bytes),
-        .out_head = packs(o.out_head, out_bytes),
-        .heads = 0,
-        .tokens = 1,
-        .token_mask = 0,
-        .group_shift = 0,
-        .groups = 1,
-        .row_threads = 0,
-        .out_scale = o.out_scale};
-  return true;
-}
-
 bool fill_positions(const KernelParams& p, VectorizedPositions& to) noexcept {
   const PositionParams& from = p.positions;
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
@@ -83,13 +55,36 @@ bool fill_positions(const KernelParams& p, VectorizedPositions& to) noexcept {
 
 }  // namespace
 
-bool make_vectorized_params(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept {
-  if (p.num_operands > 2 || p.type == DType::kFloat64) return false;
-  for (int k = 0; k < p.num_operands; ++k) {
-    if (!fill_operand(p, p.operands[k], to.operands[k])) return false;
-    const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
-    to.operands[k].heads = end - p.first_head[k];
+bool fill_vectorized_operand(const KernelParams& p, const OperandParams& o,
+                             VectorizedOperand& to) noexcept {
+  const auto size = static_cast<std::int64_t>(size_of(p.type));
+  const std::int64_t out_bytes = kPackBytes / size * static_cast<std::int64_t>(size_of(p.out_type));
+  if (!fits_int32(p, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
+      !fits_int32(p, out_bytes, o.out_batch, o.out_token, o.out_head)) {
+    return false;
   }
+  const auto packs = [](std::int64_t bytes, std::int64_t of = kPackBytes) {
+    return static_cast<std::int32_t>(bytes / of);
+  };
+  to = {.in = static_cast<const char*>(o.in),
+        .out = static_cast<char*>(o.out),
+        .in_batch = packs(o.in_batch),
+        .in_token = packs(o.in_token),
+        .in_head = packs(o.in_head),
+        .out_batch = packs(o.out_batch, out_bytes),
+        .out_token = packs(o.out_token, out_bytes),
+        .out_head = packs(o.out_head, out_bytes),
+        .heads = 0,
+        .tokens = 1,
+        .token_mask = 0,
+        .group_shift = 0,
+        .groups = 1,
+        .row_threads = 0,
+        .out_scale = o.out_scale};
+  return true;
+}
+
+bool fill_vectorized_angles(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept {
   if (!fill_positions(p, to.positions)) return false;
   const auto size = static_cast<std::int32_t>(size_of(p.type));
   const std::int32_t per_pack = static_cast<std::int32_t>(kPackBytes) / size;
@@ -111,6 +106,16 @@ bool make_vectorized_params(const SimpleParams& p, Layout layout, VectorizedPara
   std::copy_n(p.fractions, p.pair_count, to.fractions);
   if (p.axes > 1) std::copy_n(p.axis_of, p.pair_count, to.axis_of);
   return true;
+}
+
+bool make_vectorized_params(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept {
+  if (p.num_operands > 2 || p.type == DType::kFloat64) return false;
+  for (int k = 0; k < p.num_operands; ++k) {
+    if (!fill_vectorized_operand(p, p.operands[k], to.operands[k])) return false;
+    const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
+    to.operands[k].heads = end - p.first_head[k];
+  }
+  return fill_vectorized_angles(p, layout, to);
 }
 
 bool use_warp_shuffle(const SimpleParams& p, VectorizedParams& to) noexcept {

@@ -71,6 +71,13 @@ struct VectorizedParams {
   std::uint8_t axis_of[kMaxSimplePairs];     // [pair_count], where axes > 1
 };
 
+/// Strides of an operand in packs; false where they do not fit 32 bits.
+bool fill_vectorized_operand(const KernelParams& p, const OperandParams& o,
+                             VectorizedOperand& to) noexcept;
+
+/// All but the operands; false where positions do not fit.
+bool fill_vectorized_angles(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept;
+
 /// False where the tuned kernels do not apply. `layout` is kHalf or kInterleaved.
 bool make_vectorized_params(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept;
 

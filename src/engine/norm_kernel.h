@@ -17,6 +17,9 @@
 
 namespace rotary::internal {
 
+/// sum_lanes of the order of PyTorch's norms on CUDA.
+inline constexpr int kWarpSums = 32;
+
 /// A norm as its kernels take it.
 struct NormScalars {
   bool has_mean = false;      // LayerNorm: the mean is subtracted

@@ -47,8 +47,9 @@ void check_norm(std::string_view function, const HeadNorm& norm, std::int64_t he
   if (!(norm.eps >= 0.0) || !std::isfinite(norm.eps)) {
     reject("[", function, "] eps must be finite and not negative, got ", norm.eps);
   }
-  if (norm.sum_lanes != 4 && norm.sum_lanes != 8 && norm.sum_lanes != 16) {
-    reject("[", function, "] sum_lanes must be 4, 8 or 16, got ", norm.sum_lanes);
+  if (norm.sum_lanes != 4 && norm.sum_lanes != 8 && norm.sum_lanes != 16 &&
+      norm.sum_lanes != kWarpSums) {
+    reject("[", function, "] sum_lanes must be 4, 8, 16 or 32, got ", norm.sum_lanes);
   }
   if (head_dim > kMaxNormHeadDim) {
     reject("[", function, "] head_dim must be at most ", kMaxNormHeadDim, ", got ", head_dim);

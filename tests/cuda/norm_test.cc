@@ -29,6 +29,12 @@ namespace rotary {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+/// Of results in the order of a warp, whose reciprocal root is the device's.
+#ifdef ROTARY_EMULATES_CUDA
+constexpr double kWarpUlps = 0.0;
+#else
+constexpr double kWarpUlps = 8.0;
+#endif
 constexpr NormKind kKinds[] = {NormKind::kRms, NormKind::kRmsOnePlus, NormKind::kLayer};
 
 /// The elements of a tensor as a row.
@@ -90,7 +96,9 @@ Call norm_call(const Rope& rope, const NormCase& c) {
 
 void expect_cpu_bits(const Rope& rope, const NormCase& c,
                      const Positions& positions = Positions::range(70'000)) {
-  EXPECT_TRUE(matches_cpu(tensors_of(c, rope.layout().head_dim), positions, norm_call(rope, c)))
+  const double ulps = c.norm.sum_lanes == 32 ? kWarpUlps : 0.0;
+  EXPECT_TRUE(
+      matches_cpu(tensors_of(c, rope.layout().head_dim), positions, norm_call(rope, c), ulps))
       << c.name() << " head_dim " << rope.layout().head_dim;
 }
 
@@ -146,7 +154,7 @@ TEST(CudaNorm, EveryHeadDimAndOrderOfSums) {
     for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
       const Rope rope = make_rope(size.head_dim, size.rotary_dim, size.offset, pairing);
       for (const DType type : kTypes) {
-        for (const int lanes : {4, 8, 16}) {
+        for (const int lanes : {4, 8, 16, 32}) {
           for (const NormKind kind : kKinds) {
             expect_cpu_bits(
                 rope, {.norm = {.kind = kind, .sum_lanes = lanes}, .type = type, .tokens = 2});
@@ -165,6 +173,12 @@ TEST(CudaNorm, EveryPlacementAndTypeOfWeights) {
     for (const std::int64_t misaligned : {0, 1}) {
       for (const DType weight_type : kTypes) {
         for (const bool in_place : {false, true}) {
+          expect_cpu_bits(rope, {.norm = {.sum_lanes = 32},
+                                 .weight_type = weight_type,
+                                 .layout = layout,
+                                 .misaligned = misaligned,
+                                 .batch = layout == Layout::kRank3 ? 1 : 2,
+                                 .in_place = in_place});
           expect_cpu_bits(rope, {.weight_type = weight_type,
                                  .layout = layout,
                                  .misaligned = misaligned,
@@ -189,6 +203,7 @@ TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
                        {.precision = Precision::kReference});
   for (const DType type : kTypes) {
     expect_cpu_bits(exact, {.type = type}, integers);
+    expect_cpu_bits(exact, {.norm = {.sum_lanes = 32}, .type = type, .tokens = 3}, integers);
     expect_cpu_bits(exact, {.type = type}, numbers);
     expect_cpu_bits(reference, {.type = type}, integers);
   }
@@ -196,6 +211,27 @@ TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
   expect_cpu_bits(
       exact, {.batch = 6, .tokens = 1},
       Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 6, 1})));
+}
+
+TEST(CudaNorm, TheOrderOfAWarp) {
+  for (const std::int64_t head_dim : {16, 32, 64, 128, 256, 512, 72}) {
+    for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+      const Rope rope = make_rope(head_dim, head_dim, 0, pairing);
+      for (const DType type : kTypes) {
+        for (const NormKind kind : {NormKind::kRms, NormKind::kRmsOnePlus}) {
+          for (const DType weight_type : {type, DType::kFloat32}) {
+            expect_cpu_bits(rope, {.norm = {.kind = kind, .sum_lanes = 32},
+                                   .type = type,
+                                   .weight_type = weight_type,
+                                   .tokens = 11});
+          }
+        }
+      }
+    }
+  }
+  // Enough tokens for blocks with several of them, and heads of several blocks.
+  expect_cpu_bits(make_rope(128, 128, 0, Pairing::kHalf),
+                  {.norm = {.sum_lanes = 32}, .batch = 3, .tokens = 7001});
 }
 
 TEST(CudaNorm, RejectsFloat64AndOutputsOfAnotherType) {

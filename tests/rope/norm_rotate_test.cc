@@ -43,7 +43,7 @@ TEST(NormRotate, HasTheBitsOfNormThenRotate) {
   on_every_target([](std::string_view) {
     for (const DType type : kTypes) {
       for (const std::int64_t head_dim : {7, 8, 24, 64, 72, 100, 128, 320}) {
-        for (const int lanes : {4, 8, 16}) {
+        for (const int lanes : {4, 8, 16, 32}) {
           for (const NormKind kind : {NormKind::kRms, NormKind::kRmsOnePlus}) {
             const bool half = lanes != 8;
             const Rope rope = rope_of(head_dim, half ? Pairing::kHalf : Pairing::kInterleaved);
@@ -215,7 +215,7 @@ TEST(NormRotate, RejectsBadArguments) {
   const Operand heads = heads_of(x, kHeadDim);
   rejected(heads, {.eps = -1.0}, "eps must be finite and not negative");
   rejected(heads, {.eps = std::numeric_limits<double>::quiet_NaN()}, "eps must be finite");
-  rejected(heads, {.sum_lanes = 5}, "sum_lanes must be 4, 8 or 16, got 5");
+  rejected(heads, {.sum_lanes = 5}, "sum_lanes must be 4, 8, 16 or 32, got 5");
   ConstTensorView w = weight.row();
   w.shape[0] = 8;
   rejected({heads, w}, {}, "weights and biases must be [16]");

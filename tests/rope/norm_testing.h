@@ -98,6 +98,24 @@ inline float sum_in_order(const std::vector<float>& x, std::size_t lanes) {
   return sum;
 }
 
+/// The sum of squares as PyTorch's norms on CUDA form it: 128 columns of fours, a tree of 32, four
+/// of these.
+inline float sum_squares_of_warps(const std::vector<float>& x, float mean) {
+  std::vector<float> columns(128);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    float& sum = columns[i / 4 % 128];
+    sum = std::fma(x[i] - mean, x[i] - mean, sum);
+  }
+  const auto tree = [&](std::size_t first, std::size_t count, const auto& self) -> float {
+    if (count == 1) return columns[first];
+    for (std::size_t i = first; i < first + count / 2; ++i) columns[i] += columns[i + count / 2];
+    return self(first, count / 2, self);
+  };
+  float warps[4];
+  for (std::size_t w = 0; w < 4; ++w) warps[w] = tree(32 * w, 32, tree);
+  return (warps[0] + warps[2]) + (warps[1] + warps[3]);
+}
+
 /// The norm of every `size` consecutive elements of `in`, in the type of `out`. Null: no weight, no
 /// bias.
 inline void norm_to(const NormMemory& in, const NormMemory* weight, const NormMemory* bias,
@@ -112,7 +130,8 @@ inline void norm_to(const NormMemory& in, const NormMemory* weight, const NormMe
     float mean = 0.0f;
     if (norm.kind == NormKind::kLayer) mean = sum_in_order(x, lanes) / static_cast<float>(size);
     for (std::size_t i = 0; i < x.size(); ++i) terms[i] = (x[i] - mean) * (x[i] - mean);
-    const float square = sum_in_order(terms, lanes) / static_cast<float>(size);
+    const float squares = lanes == 32 ? sum_squares_of_warps(x, mean) : sum_in_order(terms, lanes);
+    const float square = squares / static_cast<float>(size);
     const float scale = 1.0f / std::sqrt(square + static_cast<float>(norm.eps));
     for (std::int64_t i = 0; i < size; ++i) {
       float y = (x[static_cast<std::size_t>(i)] - mean) * scale;

@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kMaxFusedTokenThreads, 3)
     work.normalizes = f.normalizes;
     const StagedHead<Element> head_elements{staged};
     const Moments moments =
-        moments_of(p.norm.has_mean, p.norm.eps, p.head_dim, [&](const auto& add) {
+        moments_of(p.norm.has_mean, p.norm.eps, p.head_dim, p.norm.sum_lanes, [&](const auto& add) {
           return group_sum(
               p.head_dim, p.norm.sum_lanes, lanes,
               [&](std::int32_t i) { return head_elements.load(i); },

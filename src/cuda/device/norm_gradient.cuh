@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kNormGradientThreads)
     __syncthreads();
     for (; group.first < heads; group.first += together) {
       group.rotate_back(together, cos, sin, g);
-      const Moments moments = moments_of(p.norm.has_mean, p.norm.eps, size, [&](const auto& add) {
+      const Moments moments = moments_of(p.norm.has_mean, p.norm.eps, size, p.norm.sum_lanes, [&](const auto& add) {
         return block_sum(
             size, p.norm.sum_lanes, [&](std::int32_t i) { return group.input(i); }, add, scratch);
       });
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(kNormGradientThreads)
 }
 
 /// Threads of sum_norm_gradients: [slices in turn][elements].
-inline constexpr int kSumElements = 32;
-inline constexpr int kSumParts = 16;
+inline constexpr int kSumElements = 8;
+inline constexpr int kSumParts = 64;
 
 /// Grid: tiles of kSumElements elements. Part j of an element sums the slices j, j + kSumParts, ..;
 /// then the parts are summed in order.

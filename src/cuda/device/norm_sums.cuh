@@ -4,7 +4,9 @@
 // Sums over the elements of a norm in the order of the CPU engine (cpu/norm_sums-inl.h), which is
 // that of PyTorch's reductions on the CPU: four accumulators of `lanes` lanes in turn, put aside
 // after every 16 rows in a cascade; then the four, the elements that fill no vector, and the lanes.
-// Compiles as host code too, for its test.
+// Or in the order of PyTorch's norms on CUDA (sum_lanes 32): 128 columns, to which fours of
+// consecutive elements are added in turn; the columns of a warp as a binary tree, those half of
+// them apart first; then the four warps. Compiles as host code too, for its test.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,17 @@ ROTARY_HOST_DEVICE float mul_rounded(float a, float b) {
 #endif
 }
 
+ROTARY_HOST_DEVICE float fma_rounded(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
+/// sum_lanes of the order of PyTorch's norms on CUDA.
+inline constexpr std::int32_t kWarpSums = 32;
+
 /// Neighbouring lanes of an accumulator.
 struct TwoLanes {
   float x;
@@ -43,15 +56,17 @@ ROTARY_HOST_DEVICE TwoLanes add_rounded(const TwoLanes& a, const TwoLanes& b) {
   return {add_rounded(a.x, b.x), add_rounded(a.y, b.y)};
 }
 
-// What an element adds to a sum.
+// What an element adds to a sum; fused() rounds once.
 
 struct AddValue {
   ROTARY_HOST_DEVICE float operator()(float sum, float x) const { return add_rounded(sum, x); }
+  ROTARY_HOST_DEVICE float fused(float sum, float x) const { return add_rounded(sum, x); }
 };
 struct AddSquare {
   ROTARY_HOST_DEVICE float operator()(float sum, float x) const {
     return add_rounded(sum, mul_rounded(x, x));
   }
+  ROTARY_HOST_DEVICE float fused(float sum, float x) const { return fma_rounded(x, x, sum); }
 };
 /// The square of the distance from the mean.
 struct AddDeviation {
@@ -59,6 +74,10 @@ struct AddDeviation {
   ROTARY_HOST_DEVICE float operator()(float sum, float x) const {
     const float deviation = add_rounded(x, -mean);
     return add_rounded(sum, mul_rounded(deviation, deviation));
+  }
+  ROTARY_HOST_DEVICE float fused(float sum, float x) const {
+    const float deviation = add_rounded(x, -mean);
+    return fma_rounded(deviation, deviation, sum);
   }
 };
 
@@ -150,14 +169,19 @@ struct Moments {
   float scale;
 };
 
-/// sum(add) is the sum over the elements of a norm.
+/// sum(add) is the sum over the elements of a norm. The reciprocal root is exact, or, in the order
+/// kWarpSums, that of the device, as PyTorch's.
 template <class Sum>
-ROTARY_HOST_DEVICE Moments moments_of(bool has_mean, float eps, std::int32_t n, const Sum& sum) {
+ROTARY_HOST_DEVICE Moments moments_of(bool has_mean, float eps, std::int32_t n,
+                                      std::int32_t sum_lanes, const Sum& sum) {
   const auto size = static_cast<float>(n);
 #if defined(__CUDA_ARCH__)
   const auto quotient = [](float a, float b) { return __fdiv_rn(a, b); };
-  const auto reciprocal_root = [](float x) { return __frcp_rn(__fsqrt_rn(x)); };
+  const auto reciprocal_root = [sum_lanes](float x) {
+    return sum_lanes == kWarpSums ? rsqrtf(x) : __frcp_rn(__fsqrt_rn(x));
+  };
 #else
+  static_cast<void>(sum_lanes);
   const auto quotient = [](float a, float b) { return a / b; };
   const auto reciprocal_root = [](float x) { return 1.0f / __builtin_sqrtf(x); };
 #endif
@@ -175,14 +199,78 @@ ROTARY_HOST_DEVICE Moments moments_of(bool has_mean, float eps, std::int32_t n, 
 
 #if defined(__CUDACC__) || defined(ROTARY_EMULATES_CUDA)
 
-/// Floats of shared memory that block_sum() uses: four accumulators of at most 16 lanes.
-inline constexpr int kBlockSumFloats = 64;
+/// Floats of shared memory that block_sum() uses: four accumulators of at most 16 lanes, or columns.
+inline constexpr int kBlockSumFloats = 128;
+inline constexpr std::int32_t kColumns = 128;
+
+/// Column c of the order kWarpSums.
+template <class Load, class Add>
+__device__ __forceinline__ float sum_column(std::int32_t n, std::int32_t c, const Load& load,
+                                            const Add& add) {
+  float sum = 0.0f;
+  for (std::int32_t first = 4 * c; first < n; first += 4 * kColumns) {
+    for (std::int32_t i = first; i < first + 4 && i < n; ++i) sum = add.fused(sum, load(i));
+  }
+  return sum;
+}
+
+__device__ __forceinline__ float sum_of_warps(const float (&sums)[4]) {
+  return add_rounded(add_rounded(sums[0], sums[2]), add_rounded(sums[1], sums[3]));
+}
+
+/// block_sum() in the order kWarpSums; blocks are whole warps.
+template <class Load, class Add>
+__device__ float block_sum_of_columns(std::int32_t n, const Load& load, const Add& add,
+                                      float* scratch) {
+  for (auto c = static_cast<std::int32_t>(threadIdx.x); c < kColumns;
+       c += static_cast<std::int32_t>(blockDim.x)) {
+    scratch[c] = sum_column(n, c, load, add);
+  }
+  __syncthreads();
+  float sums[4];
+  for (int warp = 0; warp < 4; ++warp) {
+    sums[warp] = scratch[warp * 32 + static_cast<std::int32_t>(threadIdx.x % 32)];
+    for (int step = 16; step > 0; step /= 2) {
+      sums[warp] = add_rounded(sums[warp], __shfl_xor_sync(~0u, sums[warp], step));
+    }
+  }
+  __syncthreads();
+  return sum_of_warps(sums);
+}
+
+/// group_sum() in the order kWarpSums. `j`: of the thread among those of its head.
+template <class Load, class Add>
+__device__ __forceinline__ float group_sum_of_columns(std::int32_t n, std::int32_t group,
+                                                      std::int32_t j, const Load& load,
+                                                      const Add& add) {
+  float sums[4] = {};
+  for (int warp = 0; warp < 4; ++warp) {
+    if (warp * 128 >= n) break;  // the same for all threads
+    // Columns `group` apart, at most 8; those beyond the warp's are 0.
+    float own[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      own[i] = i * group < 32 ? sum_column(n, warp * 32 + i * group + j, load, add) : 0.0f;
+    }
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2) {
+#pragma unroll
+      for (int i = 0; i < half; ++i) own[i] = add_rounded(own[i], own[i + half]);
+    }
+    for (std::int32_t step = group / 2; step > 0; step /= 2) {
+      own[0] = add_rounded(own[0], __shfl_xor_sync(~0u, own[0], step));
+    }
+    sums[warp] = own[0];
+  }
+  return sum_of_warps(sums);
+}
 
 /// The sum of n elements, by the threads of a block, at least 64; load(i) gives element i. All
 /// threads of the block call it and have the result.
 template <class Load, class Add>
 __device__ float block_sum(std::int32_t n, std::int32_t sum_lanes, const Load& load, const Add& add,
                            float* scratch) {
+  if (sum_lanes == kWarpSums) return block_sum_of_columns(n, load, add, scratch);
   const SumShape shape(n, sum_lanes);
   const auto accumulator = static_cast<std::int32_t>(threadIdx.x);
   if (accumulator < 4 * shape.lanes) {
@@ -207,11 +295,12 @@ __device__ __forceinline__ float group_sum(std::int32_t n, std::int32_t sum_lane
                                            std::int32_t group, const Load& load,
                                            const LoadTwo& load_two, const Add& add) {
   constexpr unsigned kAll = ~0u;
-  const SumShape shape(n, sum_lanes);
-  const std::int32_t lane_pairs = shape.lanes / 2;
   const auto lane = static_cast<std::int32_t>((threadIdx.y * blockDim.x + threadIdx.x) &
                                               31u);  // blockDim.x divides 32
   const std::int32_t j = lane & (group - 1);
+  if (sum_lanes == kWarpSums) return group_sum_of_columns(n, group, j, load, add);
+  const SumShape shape(n, sum_lanes);
+  const std::int32_t lane_pairs = shape.lanes / 2;
   const auto sum_pair = [&](std::int32_t accumulator, std::int32_t pair) {
     return sum_accumulator<TwoLanes>(shape, accumulator * shape.lanes + 2 * pair, load_two, add);
   };

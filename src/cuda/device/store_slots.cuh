@@ -14,6 +14,18 @@ namespace rotary::internal::cuda {
 
 inline constexpr std::int64_t kNoSlot = -1;
 
+/// The block of a slot, and its row in it. Divisions of 64 bits would take as long as a rotation.
+struct BlockAndRow {
+  std::int64_t block;
+  std::int64_t row;
+};
+__device__ __forceinline__ BlockAndRow divide_slot(std::int64_t slot, std::int64_t block_size,
+                                                   std::int32_t block_shift) {
+  if (block_shift >= 0) return {slot >> block_shift, slot & (block_size - 1)};
+  const std::int64_t block = slot / block_size;
+  return {block, slot - block * block_size};
+}
+
 /// The slot of a token of the launch; kNoSlot if it is not stored.
 __device__ __forceinline__ std::int64_t slot_of(const SlotParams& p, std::int64_t batch,
                                                 std::int64_t token) {
@@ -28,12 +40,12 @@ __device__ __forceinline__ std::int64_t slot_of(const SlotParams& p, std::int64_
             ? rank / p.row_tokens
             : load_integer(p.sequences, p.sequences_type,
                            batch * p.sequences_batch + token * p.sequences_token);
-    const std::int64_t page = slot / p.block_size;
-    if (sequence < 0 || sequence >= p.table_rows || page >= p.table_columns) return kNoSlot;
+    const BlockAndRow page = divide_slot(slot, p.block_size, p.block_shift);
+    if (sequence < 0 || sequence >= p.table_rows || page.block >= p.table_columns) return kNoSlot;
     const std::int64_t block =
-        load_integer(p.table, p.table_type, sequence * p.table_row + page * p.table_column);
+        load_integer(p.table, p.table_type, sequence * p.table_row + page.block * p.table_column);
     if (block < 0) return kNoSlot;
-    slot = block * p.block_size + slot % p.block_size;
+    slot = block * p.block_size + page.row;
   }
   return slot < p.num_slots ? slot : kNoSlot;
 }
@@ -44,12 +56,11 @@ struct StoredToken {
   float* computed;  // of its first head; null if there are none
 
   __device__ __forceinline__ StoredToken(const StoreParams& p, std::int64_t slot) {
-    const std::int64_t block = slot / p.block_size;
-    const std::int64_t row = slot - block * p.block_size;
-    data = p.data + block * p.block_stride + row * p.token_stride;
+    const BlockAndRow at = divide_slot(slot, p.block_size, p.block_shift);
+    data = p.data + at.block * p.block_stride + at.row * p.token_stride;
     computed = p.computed == nullptr
                    ? nullptr
-                   : p.computed + block * p.computed_block + row * p.computed_token;
+                   : p.computed + at.block * p.computed_block + at.row * p.computed_token;
   }
 };
 

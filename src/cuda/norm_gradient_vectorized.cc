@@ -1,0 +1,132 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/norm_gradient_vectorized.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+#include "cuda/launch_shape.h"
+
+namespace rotary::internal::cuda {
+namespace {
+
+constexpr std::int32_t kWarpLanes = 32;
+constexpr std::uint32_t kMaxShared = 48 * 1024;
+constexpr std::uint32_t kFactorOne = 65536;
+
+bool is_aligned(const void* data, std::int64_t s0, std::int64_t s1, std::int64_t s2) noexcept {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  return address % kPackBytes == 0 && s0 % kPackBytes == 0 && s1 % kPackBytes == 0 &&
+         s2 % kPackBytes == 0;
+}
+
+bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
+                  NormGradientTileOperand& to) noexcept {
+  const FusedOperand& f = p.fused[k];
+  OperandParams x = p.operands[k];
+  OperandParams g = p.grads[k];
+  const auto size = static_cast<std::int64_t>(size_of(p.type));
+  if (x.in_element != size || g.in_element != size ||
+      !is_aligned(x.in, x.in_batch, x.in_token, x.in_head) ||
+      !is_aligned(g.in, g.in_batch, g.in_token, g.in_head) || !is_aligned(f.weight, 0, 0, 0)) {
+    return false;
+  }
+  if (x.out == nullptr) {
+    x.out_batch = x.out_token = x.out_head = 0;
+  } else if (x.out_element != size || !is_aligned(x.out, x.out_batch, x.out_token, x.out_head)) {
+    return false;
+  }
+  if (f.weight != nullptr && f.weight_type != p.type && f.weight_type != DType::kFloat32) {
+    return false;
+  }
+  g.out_batch = g.out_token = g.out_head = 0;
+  VectorizedOperand input;
+  VectorizedOperand gradient;
+  if (!fill_vectorized_operand(p, x, input) || !fill_vectorized_operand(p, g, gradient)) {
+    return false;
+  }
+  const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
+  to.in = input.in;
+  to.grad = gradient.in;
+  to.out = input.out;
+  to.weight = f.weight;
+  to.partial_offset = p.partial_offset[k];
+  to.in_batch = input.in_batch;
+  to.in_token = input.in_token;
+  to.in_head = input.in_head;
+  to.grad_batch = gradient.in_batch;
+  to.grad_token = gradient.in_token;
+  to.grad_head = gradient.in_head;
+  to.out_batch = input.out_batch;
+  to.out_token = input.out_token;
+  to.out_head = input.out_head;
+  to.heads = end - p.first_head[k];
+  to.has_float_weight = f.weight_type == DType::kFloat32;
+  return true;
+}
+
+/// Blocks that fit the operand with the most heads; of the others they have several tokens.
+NormGradientShape shape_of(NormGradientVectorizedParams& to, int num_operands) noexcept {
+  const std::int32_t lanes =
+      static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(to.angles.fragments)));
+  const std::int32_t warp_slots = kWarpLanes / lanes;
+  const std::int32_t max_slots = kMaxNormGradientThreads / kWarpLanes * warp_slots;
+  std::int32_t heads = 0;
+  for (const NormGradientTileOperand& o : to.operands) heads = std::max(heads, o.heads);
+  const std::int32_t groups = ceil_div(heads, ceil_div(heads, max_slots));
+  // At least a few warps: an operand of few heads has several tokens in a block.
+  const std::int32_t wanted = std::max(groups, 4 * warp_slots);
+  const std::int32_t slots = std::min(max_slots, ceil_div(wanted, warp_slots) * warp_slots);
+  const auto pairs = static_cast<std::uint32_t>(to.angles.pair_count);
+  const auto threads = static_cast<std::uint32_t>(slots * lanes);
+  NormGradientShape shape{.lanes = static_cast<std::uint32_t>(lanes),
+                          .slots = static_cast<std::uint32_t>(slots)};
+  for (int k = 0; k < num_operands; ++k) {
+    NormGradientTileOperand& o = to.operands[k];
+    if (o.heads == 0) continue;
+    o.passes = static_cast<std::uint32_t>(ceil_div(o.heads, slots));
+    o.groups = static_cast<std::uint32_t>(ceil_div(o.heads, static_cast<std::int32_t>(o.passes)));
+    o.tokens = shape.slots / o.groups;
+    o.group_factor = (kFactorOne + o.groups - 1) / o.groups;
+    // As many tokens as there are threads to compute their cos and sin.
+    const std::uint32_t steps = std::max(1u, threads / (pairs * o.tokens));
+    o.row_tokens = o.tokens * steps;
+    shape.shared_bytes = std::max(shape.shared_bytes, 2 * o.row_tokens * 2 * pairs * 4);
+  }
+  shape.shared_bytes = std::max(shape.shared_bytes, shape.slots * 2 * pairs * 4);
+  if (shape.shared_bytes > kMaxShared) return {};
+  return shape;
+}
+
+}  // namespace
+
+NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleParams>& p,
+                                                NormGradientVectorizedParams& to) noexcept {
+  const auto per_pack = static_cast<std::int32_t>(kPackBytes / size_of(p.type));
+  const std::int64_t count = p.batch * p.tokens;
+  if (p.norm.across_heads || p.norm.has_mean || p.has_biases || p.read != p.write ||
+      p.rotary_offset != 0 || p.head_dim != 2 * p.pairs || p.pairs % per_pack != 0 ||
+      p.pairs / per_pack > kWarpLanes || count > std::numeric_limits<std::int32_t>::max() ||
+      !fill_vectorized_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved,
+                              to.angles)) {
+    return {};
+  }
+  to.angles.fragments = p.pairs / per_pack;
+  for (int k = 0; k < p.num_operands; ++k) {
+    if (!fill_operand(p, k, to.operands[k])) return {};
+  }
+  to.partial = p.partial;
+  to.partial_size = p.partial_size;
+  to.count = static_cast<std::uint32_t>(count);
+  to.slices = static_cast<std::uint32_t>(p.slices);
+  to.batch = p.batch;
+  to.eps = p.norm.eps;
+  to.reciprocal_size = 1.0f / static_cast<float>(p.head_dim);
+  to.adds_one = p.norm.adds_one;
+  return shape_of(to, p.num_operands);
+}
+
+}  // namespace rotary::internal::cuda
