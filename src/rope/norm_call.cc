@@ -50,6 +50,9 @@ void check_norm(std::string_view function, const HeadNorm& norm, std::int64_t he
   if (norm.sum_lanes != 4 && norm.sum_lanes != 8 && norm.sum_lanes != 16) {
     reject("[", function, "] sum_lanes must be 4, 8 or 16, got ", norm.sum_lanes);
   }
+  if (norm.rounding == NormRounding::kEveryStep && norm.kind != NormKind::kRms) {
+    reject("[", function, "] NormRounding::kEveryStep is for NormKind::kRms only");
+  }
   if (head_dim > kMaxNormHeadDim) {
     reject("[", function, "] head_dim must be at most ", kMaxNormHeadDim, ", got ", head_dim);
   }
@@ -124,6 +127,7 @@ void NormTables::add(const ConstTensorView& x, const ConstTensorView& weight,
 NormScalars scalars_of(const HeadNorm& norm) noexcept {
   return {.has_mean = norm.kind == NormKind::kLayer,
           .across_heads = norm.scope == NormScope::kAllHeads,
+          .in_steps = norm.rounding == NormRounding::kEveryStep,
           .eps = static_cast<float>(norm.eps),
           .sum_lanes = norm.sum_lanes};
 }
