@@ -140,16 +140,6 @@ void apply_in_place_meta(at::TensorList tensors, std::string_view, const Optiona
 
 // ---- By cos/sin tables ------------------------------------------------------------------------
 
-/// One column per pair, or two, as in Hugging Face transformers.
-TableWidth width_of(const SharedRope& rope, const at::Tensor& cos) {
-  const std::int64_t pairs = rope.frequencies().pairs;
-  const std::int64_t columns = cos.size(-1);
-  TORCH_CHECK_VALUE(columns == pairs || columns == 2 * pairs,
-                    "[rotate_table] cos and sin must have ", pairs, " or ", 2 * pairs,
-                    " columns, got ", columns);
-  return columns == pairs ? TableWidth::kPairs : TableWidth::kTwicePairs;
-}
-
 template <RotationOp kOp>
 std::vector<at::Tensor> apply_table(at::TensorList tensors, const at::Tensor& cos,
                                     const at::Tensor& sin, std::string_view text,
@@ -166,7 +156,7 @@ std::vector<at::Tensor> apply_table(at::TensorList tensors, const at::Tensor& co
   }
   translate_errors([&] {
     const TableRope table({plain_view(name_of(kOp), cos), plain_view(name_of(kOp), sin)},
-                          rope->layout(), width_of(*rope, cos), rope->rope().options().threads);
+                          rope->layout(), table_width(*rope, cos), rope->rope().options().threads);
     const std::span<const Operand> list(operands.begin(), operands.end());
     const Stream stream = stream_of(tensors[0]);
     if constexpr (kOp == RotationOp::kRotate) {

@@ -146,6 +146,15 @@ void define(::torch::Library& m) {
   add("norm_rotate_(Tensor(a!)[] tensors, " + norm_rotate + " -> ()");
   add("norm_rotate_backward(Tensor[] grads, Tensor[] tensors, Tensor[] weights, str rope, " + norm +
       ") -> Tensor[]");
+  const std::string by_table =
+      "Tensor cos, Tensor sin, str rope, int token_dim=-3, float eps=1e-06, str norm='rms', "
+      "str rounding='tensor', str scope='head'";
+  const std::string norm_table = "Tensor[] weights, Tensor[] biases, " + by_table +
+                                 ", str order='before', bool inverse=False)";
+  add("norm_rotate_table(Tensor[] tensors, " + norm_table + " -> Tensor[]");
+  add("norm_rotate_table_(Tensor(a!)[] tensors, " + norm_table + " -> ()");
+  add("norm_rotate_table_backward(Tensor[] grads, Tensor[] tensors, Tensor[] weights, " + by_table +
+      ") -> Tensor[]");
   for (const std::string name : {"rotate_table", "adjoint_table"}) {
     add(name +
         "(Tensor[] tensors, Tensor cos, Tensor sin, str rope, int token_dim=-3) -> Tensor[]");

@@ -1,13 +1,14 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Derivatives of norm_rotate and norm_rotate_.
+// Derivatives of norm_rotate and norm_rotate_table, and in place.
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/library.h>
 
 #include <mutex>
+#include <type_traits>
 
 #include "pytorch/autograd_node.h"
 #include "pytorch/norm_call.h"
@@ -29,29 +30,47 @@ using NormInPlaceSignature = void(at::TensorList, at::TensorList, at::TensorList
                                   std::int64_t, double, std::string_view, std::string_view,
                                   std::string_view, std::string_view, bool);
 
+using TableSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
+                                               const at::Tensor&, const at::Tensor&,
+                                               std::string_view, std::int64_t, double,
+                                               std::string_view, std::string_view, std::string_view,
+                                               std::string_view, bool);
+using TableInPlaceSignature = void(at::TensorList, at::TensorList, at::TensorList,
+                                   const at::Tensor&, const at::Tensor&, std::string_view,
+                                   std::int64_t, double, std::string_view, std::string_view,
+                                   std::string_view, std::string_view, bool);
+
 template <typename Signature>
 auto call_operator(const c10::TypedOperatorHandle<Signature>& handle, at::TensorList tensors,
-                   const NormWeights& given, std::string_view rope,
-                   const TokenPositionsRef& token_positions, const HeadNorm& norm) {
-  return handle.call(tensors, given.weights, given.biases, rope, token_positions.positions,
-                     token_positions.cu_seqlens, token_positions.first, token_positions.token_dim,
-                     norm.eps, name_of(norm.kind), name_of(norm.rounding), name_of(norm.scope),
-                     name_of(norm.order), norm.rotation == NormRotation::kInverse);
+                   const NormWeights& given, const AnglesRef& angles, const HeadNorm& norm) {
+  const bool inverse = norm.rotation == NormRotation::kInverse;
+  if constexpr (std::is_same_v<Signature, TableSignature> ||
+                std::is_same_v<Signature, TableInPlaceSignature>) {
+    return handle.call(tensors, given.weights, given.biases, *angles.cos, *angles.sin, angles.rope,
+                       angles.token_dim, norm.eps, name_of(norm.kind), name_of(norm.rounding),
+                       name_of(norm.scope), name_of(norm.order), inverse);
+  } else {
+    const TokenPositionsRef& at = *angles.positions;
+    return handle.call(tensors, given.weights, given.biases, angles.rope, at.positions,
+                       at.cu_seqlens, at.first, at.token_dim, norm.eps, name_of(norm.kind),
+                       name_of(norm.rounding), name_of(norm.scope), name_of(norm.order), inverse);
+  }
 }
 
 std::vector<at::Tensor> call_norm_rotate(at::TensorList tensors, const NormWeights& given,
-                                         std::string_view rope,
-                                         const TokenPositionsRef& token_positions,
-                                         const HeadNorm& norm) {
-  static const auto handle = find_operator<NormSignature>("rotary::norm_rotate");
-  return call_operator(handle, tensors, given, rope, token_positions, norm);
+                                         const AnglesRef& angles, const HeadNorm& norm) {
+  static const auto by_rope = find_operator<NormSignature>("rotary::norm_rotate");
+  static const auto by_table = find_operator<TableSignature>("rotary::norm_rotate_table");
+  return angles.has_table() ? call_operator(by_table, tensors, given, angles, norm)
+                            : call_operator(by_rope, tensors, given, angles, norm);
 }
 
 void call_norm_rotate_in_place(at::TensorList tensors, const NormWeights& given,
-                               std::string_view rope, const TokenPositionsRef& token_positions,
-                               const HeadNorm& norm) {
-  static const auto handle = find_operator<NormInPlaceSignature>("rotary::norm_rotate_");
-  call_operator(handle, tensors, given, rope, token_positions, norm);
+                               const AnglesRef& angles, const HeadNorm& norm) {
+  static const auto by_rope = find_operator<NormInPlaceSignature>("rotary::norm_rotate_");
+  static const auto by_table = find_operator<TableInPlaceSignature>("rotary::norm_rotate_table_");
+  angles.has_table() ? call_operator(by_table, tensors, given, angles, norm)
+                     : call_operator(by_rope, tensors, given, angles, norm);
 }
 
 /// Of a norm, or none, before the forward rotation.
@@ -59,7 +78,9 @@ struct NormBackward : ::torch::autograd::Node {
   std::string rope{};
   HeadNorm norm{};
   std::size_t count = 0;
-  SavedTokenPositions saved_positions{};
+  std::int64_t token_dim = -3;
+  SavedTokenPositions saved_positions{};  // unless there is a table
+  SavedTensors table{};                   // cos and sin, or none
   SavedTensors tensors{};
   SavedTensors weights{};  // none, or one of each
   std::vector<at::ScalarType> bias_types{};
@@ -69,6 +90,7 @@ struct NormBackward : ::torch::autograd::Node {
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
     saved_positions.release();
+    table.release();
     tensors.release();
     weights.release();
   }
@@ -79,17 +101,31 @@ struct NormBackward : ::torch::autograd::Node {
     variable_list results(count + num_weights + bias_types.size());
     DefinedGrads defined(grads);
     if (defined.indices.empty()) return results;
-    const TokenPositions at = saved_positions.get();
-    if (norm.kind == NormKind::kNone) {
-      defined.scatter(call(RotationOp::kAdjoint, defined.tensors, rope, at), results);
-      return results;
+    if (table.empty()) {
+      const TokenPositions owned = saved_positions.get();
+      const TokenPositionsRef at(owned);
+      find_gradients(defined, {rope, at}, results);
+    } else {
+      const at::Tensor cos = table.get(0);
+      const at::Tensor sin = table.get(1);
+      find_gradients(defined, {rope, cos, sin, token_dim}, results);
     }
+    return results;
+  }
+
+ private:
+  void find_gradients(const DefinedGrads& defined, const AnglesRef& angles,
+                      variable_list& results) const {
+    if (norm.kind == NormKind::kNone) {
+      return defined.scatter(adjoint_by(angles, defined.tensors), results);
+    }
+    const std::size_t num_weights = weights.empty() ? 0 : count;
     const auto x = tensors.get(defined.indices);
     const auto w = weights.empty() ? std::vector<at::Tensor>() : weights.get(defined.indices);
     // A second derivative needs operators that have one.
     const auto all = c10::GradMode::is_enabled()
-                         ? plain_norm_backward(defined.tensors, x, w, rope, at, norm)
-                         : call_norm_rotate_backward(defined.tensors, x, w, rope, at, norm);
+                         ? plain_norm_backward(defined.tensors, x, w, angles, norm)
+                         : call_norm_rotate_backward(defined.tensors, x, w, angles, norm);
     const std::size_t size = defined.indices.size();
     for (std::size_t k = 0; k < size; ++k) {
       const std::size_t i = defined.indices[k];
@@ -100,16 +136,25 @@ struct NormBackward : ::torch::autograd::Node {
         results[count + num_weights + i] = all[2 * size + k].to(bias_types[i]);
       }
     }
-    return results;
   }
 };
 
-/// Derivatives that the node does not have: of positions, forward mode, and of the other order and
+/// Whether cos and sin, or positions, have derivatives.
+bool has_derivative(const AnglesRef& angles) {
+  if (angles.has_table()) {
+    return ::torch::autograd::compute_requires_grad(*angles.cos, *angles.sin) ||
+           has_tangent(*angles.cos) || has_tangent(*angles.sin);
+  }
+  const OptionalTensor& positions = angles.positions->positions;
+  return ::torch::autograd::compute_requires_grad(positions) || has_tangent(positions);
+}
+
+/// Derivatives that the node does not have: of angles, forward mode, and of the other order and
 /// direction.
-bool needs_chain(at::TensorList tensors, const NormWeights& given, const OptionalTensor& positions,
+bool needs_chain(at::TensorList tensors, const NormWeights& given, const AnglesRef& angles,
                  const HeadNorm& norm) {
-  if (::torch::autograd::compute_requires_grad(positions) || has_tangent(positions) ||
-      any_has_tangent(tensors) || any_has_tangent(given.weights) || any_has_tangent(given.biases)) {
+  if (has_derivative(angles) || any_has_tangent(tensors) || any_has_tangent(given.weights) ||
+      any_has_tangent(given.biases)) {
     return true;
   }
   const bool has_node = norm.order == NormOrder::kBeforeRotation &&
@@ -119,35 +164,66 @@ bool needs_chain(at::TensorList tensors, const NormWeights& given, const Optiona
          ::torch::autograd::compute_requires_grad(tensors, given.weights, given.biases);
 }
 
+std::vector<at::Tensor> apply_autograd(at::TensorList tensors, const NormWeights& given,
+                                       const AnglesRef& angles, const HeadNorm& norm) {
+  check_norm(tensors, given, angles.rope, angles.token_dim, norm);
+  if (needs_chain(tensors, given, angles, norm)) {
+    return plain_norm_rotate(tensors, given, angles, norm);
+  }
+  std::vector<at::Tensor> results;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    results = call_norm_rotate(tensors, given, angles, norm);
+  }
+  if (!::torch::autograd::compute_requires_grad(tensors, given.weights, given.biases)) {
+    return results;
+  }
+  auto node = make_node<NormBackward>();
+  node->set_next_edges(::torch::autograd::collect_next_edges(tensors, given.weights, given.biases));
+  node->rope = angles.rope;
+  node->norm = norm;
+  node->count = tensors.size();
+  node->token_dim = angles.token_dim;
+  if (angles.has_table()) {
+    node->table.add(*angles.cos);
+    node->table.add(*angles.sin);
+  } else {
+    node->saved_positions.set(*angles.positions);
+  }
+  node->tensors.add(tensors);
+  node->weights.add(given.weights);
+  for (const at::Tensor& b : given.biases) node->bias_types.push_back(b.scalar_type());
+  ::torch::autograd::set_history(results, node);
+  return results;
+}
+
+void apply_in_place_autograd(at::TensorList tensors, const NormWeights& given,
+                             const AnglesRef& angles, const HeadNorm& norm) {
+  if (needs_chain(tensors, given, angles, norm) ||
+      ::torch::autograd::compute_requires_grad(tensors, given.weights, given.biases)) {
+    std::vector<at::Tensor> copies;  // the gradient needs the values from before
+    for (const at::Tensor& x : tensors) copies.push_back(x.clone());
+    const auto results = call_norm_rotate(copies, given, angles, norm);
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(results[i]);
+    return;
+  }
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    call_norm_rotate_in_place(tensors, given, angles, norm);
+  }
+  for (const at::Tensor& x : tensors) ::torch::autograd::increment_version(x);
+}
+
+// ---- With the operators' signatures -------------------------------------------------------------
+
 std::vector<at::Tensor> norm_rotate_autograd(
     at::TensorList tensors, at::TensorList weights, at::TensorList biases, std::string_view rope,
     const OptionalTensor& positions, const OptionalTensor& cu_seqlens, c10::SymInt first,
     std::int64_t token_dim, double eps, std::string_view norm, std::string_view rounding,
     std::string_view scope, std::string_view order, bool inverse) {
-  const HeadNorm how = norm_of(eps, norm, rounding, scope, order, inverse);
-  const NormWeights given{weights, biases};
-  check_norm(tensors, given, rope, token_dim, how);
-  const TokenPositionsRef token_positions{positions, cu_seqlens, std::move(first), token_dim};
-  if (needs_chain(tensors, given, positions, how)) {
-    return plain_norm_rotate(tensors, given, rope, token_positions, how);
-  }
-  std::vector<at::Tensor> results;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    results = call_norm_rotate(tensors, given, rope, token_positions, how);
-  }
-  if (!::torch::autograd::compute_requires_grad(tensors, weights, biases)) return results;
-  auto node = make_node<NormBackward>();
-  node->set_next_edges(::torch::autograd::collect_next_edges(tensors, weights, biases));
-  node->rope = rope;
-  node->norm = how;
-  node->count = tensors.size();
-  node->saved_positions.set(token_positions);
-  node->tensors.add(tensors);
-  node->weights.add(weights);
-  for (const at::Tensor& b : biases) node->bias_types.push_back(b.scalar_type());
-  ::torch::autograd::set_history(results, node);
-  return results;
+  const TokenPositionsRef at{positions, cu_seqlens, std::move(first), token_dim};
+  return apply_autograd(tensors, {weights, biases}, {rope, at},
+                        norm_of(eps, norm, rounding, scope, order, inverse));
 }
 
 void norm_rotate_in_place_autograd(at::TensorList tensors, at::TensorList weights,
@@ -157,22 +233,30 @@ void norm_rotate_in_place_autograd(at::TensorList tensors, at::TensorList weight
                                    std::int64_t token_dim, double eps, std::string_view norm,
                                    std::string_view rounding, std::string_view scope,
                                    std::string_view order, bool inverse) {
-  const HeadNorm how = norm_of(eps, norm, rounding, scope, order, inverse);
-  const NormWeights given{weights, biases};
-  const TokenPositionsRef token_positions{positions, cu_seqlens, std::move(first), token_dim};
-  if (needs_chain(tensors, given, positions, how) ||
-      ::torch::autograd::compute_requires_grad(tensors, weights, biases)) {
-    std::vector<at::Tensor> copies;  // the gradient needs the values from before
-    for (const at::Tensor& x : tensors) copies.push_back(x.clone());
-    const auto results = call_norm_rotate(copies, given, rope, token_positions, how);
-    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(results[i]);
-    return;
-  }
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    call_norm_rotate_in_place(tensors, given, rope, token_positions, how);
-  }
-  for (const at::Tensor& x : tensors) ::torch::autograd::increment_version(x);
+  const TokenPositionsRef at{positions, cu_seqlens, std::move(first), token_dim};
+  apply_in_place_autograd(tensors, {weights, biases}, {rope, at},
+                          norm_of(eps, norm, rounding, scope, order, inverse));
+}
+
+std::vector<at::Tensor> norm_rotate_table_autograd(at::TensorList tensors, at::TensorList weights,
+                                                   at::TensorList biases, const at::Tensor& cos,
+                                                   const at::Tensor& sin, std::string_view rope,
+                                                   std::int64_t token_dim, double eps,
+                                                   std::string_view norm, std::string_view rounding,
+                                                   std::string_view scope, std::string_view order,
+                                                   bool inverse) {
+  return apply_autograd(tensors, {weights, biases}, {rope, cos, sin, token_dim},
+                        norm_of(eps, norm, rounding, scope, order, inverse));
+}
+
+void norm_rotate_table_in_place_autograd(at::TensorList tensors, at::TensorList weights,
+                                         at::TensorList biases, const at::Tensor& cos,
+                                         const at::Tensor& sin, std::string_view rope,
+                                         std::int64_t token_dim, double eps, std::string_view norm,
+                                         std::string_view rounding, std::string_view scope,
+                                         std::string_view order, bool inverse) {
+  apply_in_place_autograd(tensors, {weights, biases}, {rope, cos, sin, token_dim},
+                          norm_of(eps, norm, rounding, scope, order, inverse));
 }
 
 }  // namespace
@@ -181,4 +265,6 @@ void norm_rotate_in_place_autograd(at::TensorList tensors, at::TensorList weight
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
   m.impl("norm_rotate", rotary::torch::norm_rotate_autograd);
   m.impl("norm_rotate_", rotary::torch::norm_rotate_in_place_autograd);
+  m.impl("norm_rotate_table", rotary::torch::norm_rotate_table_autograd);
+  m.impl("norm_rotate_table_", rotary::torch::norm_rotate_table_in_place_autograd);
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operator norm_rotate_backward: gradients of inputs, weights and biases. The library's engine
+// The operators norm_rotate_backward and norm_rotate_table_backward: gradients of inputs, weights and biases. The library's engine
 // computes them in one pass; what it does not take goes by PyTorch's operators.
 
 #include <ATen/DeviceGuard.h>
@@ -19,6 +19,7 @@
 #include "pytorch/views.h"
 #include "rotary/norm.h"
 #include "rotary/rope.h"
+#include "rotary/table.h"
 
 namespace rotary::torch {
 namespace {
@@ -28,6 +29,11 @@ using BackwardSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList
                                                   const OptionalTensor&, c10::SymInt, std::int64_t,
                                                   double, std::string_view, std::string_view,
                                                   std::string_view);
+using TableBackwardSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList,
+                                                       at::TensorList, const at::Tensor&,
+                                                       const at::Tensor&, std::string_view,
+                                                       std::int64_t, double, std::string_view,
+                                                       std::string_view, std::string_view);
 
 /// Of one tensor. With n = r x the norm before its factor w, r = 1 / sqrt(mean(x^2) + eps), and g
 /// the gradient of the norm's result: dx = r (g w - n mean(g w n)), dw = sum g n. For LayerNorm x
@@ -70,11 +76,10 @@ std::vector<at::Tensor> in_order(std::vector<NormGradient>& all, bool has_weight
 }
 
 std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList tensors,
-                                            at::TensorList weights, std::string_view text,
-                                            const TokenPositionsRef& token_positions,
+                                            at::TensorList weights, const AnglesRef& angles,
                                             HeadNorm norm) {
   constexpr std::string_view kName = "norm_rotate_backward";
-  const auto rope = find_rope(text);
+  const auto rope = find_rope(angles.rope);
   const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
   norm.sum_lanes = sum_lanes_of_engine(tensors[0], norm);
   const bool has_mean = norm.kind == NormKind::kLayer;
@@ -87,10 +92,9 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
   };
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     all[i].input = empty_result_like(tensors[i]);
-    NormGradientOperand x{
-        .in = heads_view(kName, tensors[i], token_positions.token_dim),
-        .grad_out = heads_view(kName, grads[i], token_positions.token_dim),
-        .grad_in = writable_heads_view(kName, all[i].input, token_positions.token_dim)};
+    NormGradientOperand x{.in = heads_view(kName, tensors[i], angles.token_dim),
+                          .grad_out = heads_view(kName, grads[i], angles.token_dim),
+                          .grad_in = writable_heads_view(kName, all[i].input, angles.token_dim)};
     if (!weights.empty()) {
       kept.push_back(weights[i].contiguous());
       x.weight = plain_view(kName, kept.back());
@@ -100,22 +104,32 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
     operands.push_back(x);
   }
   translate_errors([&] {
+    if (angles.has_table()) {
+      const TableRope table({plain_view(kName, *angles.cos), plain_view(kName, *angles.sin)},
+                            rope->layout(), table_width(*rope, *angles.cos),
+                            rope->rope().options().threads);
+      table.norm_gradient(operands, norm);
+      return;
+    }
     const std::size_t size = rope->rope().norm_gradient_workspace(operands, norm);
     const at::Tensor workspace =
         at::empty({static_cast<std::int64_t>(size)}, tensors[0].options().dtype(at::kByte));
     rope->rope().norm_gradient(
-        operands, norm, make_positions(kName, *rope, token_positions, operands.front().in),
+        operands, norm, make_positions(kName, *rope, *angles.positions, operands.front().in),
         {static_cast<std::byte*>(workspace.mutable_data_ptr()), size}, stream_of(tensors[0]));
   });
   return in_order(all, !weights.empty(), has_mean);
 }
 
-/// Whether the norms fit the kernel on CUDA, whose blocks hold one norm with its sums.
-bool has_backward_engine(at::TensorList tensors, const HeadNorm& norm, std::int64_t token_dim) {
+/// On CUDA: not by a table, and norms that fit the kernel, whose blocks hold one with its sums.
+bool has_backward_engine(at::TensorList tensors, const HeadNorm& norm, const AnglesRef& angles) {
   constexpr std::int64_t kMaxElements = 8000;
-  if (!tensors[0].is_cuda() || norm.scope == NormScope::kHead) return true;
+  if (angles.has_table() && !all_fit_a_view(tensors)) return false;  // as in the forward pass
+  if (!tensors[0].is_cuda()) return true;
+  if (angles.has_table()) return false;
+  if (norm.scope == NormScope::kHead) return true;
   for (const at::Tensor& x : tensors) {
-    if (x.size(token_dim == -2 ? -3 : -2) * x.size(-1) > kMaxElements) return false;
+    if (x.size(angles.token_dim == -2 ? -3 : -2) * x.size(-1) > kMaxElements) return false;
   }
   return true;
 }
@@ -140,45 +154,35 @@ void check_grads(at::TensorList grads, at::TensorList tensors) {
   }
 }
 
-std::vector<at::Tensor> norm_rotate_backward(at::TensorList grads, at::TensorList tensors,
-                                             at::TensorList weights, std::string_view rope,
-                                             const OptionalTensor& positions,
-                                             const OptionalTensor& cu_seqlens, std::int64_t first,
-                                             std::int64_t token_dim, double eps,
-                                             std::string_view norm, std::string_view rounding,
-                                             std::string_view scope) {
-  const HeadNorm how = backward_norm_of(eps, norm, rounding, scope);
-  check_norm(tensors, {weights, {}}, rope, token_dim, how);
+std::vector<at::Tensor> backward(at::TensorList grads, at::TensorList tensors,
+                                 at::TensorList weights, const AnglesRef& angles, HeadNorm norm) {
+  check_norm(tensors, {weights, {}}, angles.rope, angles.token_dim, norm);
   check_grads(grads, tensors);
   if (tensors.empty()) return {};
-  const TokenPositionsRef token_positions{positions, cu_seqlens, first, token_dim};
-  if (!has_norm_engine(tensors, {weights, {}}, rope) ||
-      !has_backward_engine(tensors, how, token_dim)) {
-    return plain_norm_backward(grads, tensors, weights, rope, token_positions, how);
+  norm.rounding = NormRounding::kFloat32;  // gradients are rounded once
+  if (!has_norm_engine(tensors, {weights, {}}, angles.rope, norm) ||
+      !has_backward_engine(tensors, norm, angles)) {
+    return plain_norm_backward(grads, tensors, weights, angles, norm);
   }
   if (all_fit_a_view(tensors)) {
-    return run_engine_backward(grads, tensors, weights, rope, token_positions, how);
+    return run_engine_backward(grads, tensors, weights, angles, norm);
   }
   auto results = run_engine_backward(flatten_batches(grads), flatten_batches(tensors), weights,
-                                     rope, token_positions, how);
+                                     angles, norm);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     results[i] = results[i].reshape(tensors[i].sizes());
   }
   return results;
 }
 
-std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::TensorList tensors,
-                                                  at::TensorList weights, std::string_view rope,
-                                                  const OptionalTensor&, const OptionalTensor&,
-                                                  c10::SymInt, std::int64_t token_dim, double eps,
-                                                  std::string_view norm, std::string_view rounding,
-                                                  std::string_view scope) {
-  const HeadNorm how = backward_norm_of(eps, norm, rounding, scope);
-  check_norm(tensors, {weights, {}}, rope, token_dim, how);
+std::vector<at::Tensor> backward_meta(at::TensorList grads, at::TensorList tensors,
+                                      at::TensorList weights, std::string_view rope,
+                                      std::int64_t token_dim, const HeadNorm& norm) {
+  check_norm(tensors, {weights, {}}, rope, token_dim, norm);
   check_grads(grads, tensors);
   std::vector<at::Tensor> results;
   for (const at::Tensor& x : tensors) results.push_back(result_like_meta(x));
-  const int rows = how.kind == NormKind::kLayer ? 2 : 1;
+  const int rows = norm.kind == NormKind::kLayer ? 2 : 1;
   for (int row = 0; row < rows; ++row) {
     for (const at::Tensor& w : weights) {
       results.push_back(at::empty_symint(w.sym_sizes(), w.options().dtype(at::kDouble)));
@@ -187,41 +191,91 @@ std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::Tens
   return results;
 }
 
+// ---- With the operators' signatures -------------------------------------------------------------
+
+std::vector<at::Tensor> norm_rotate_backward(at::TensorList grads, at::TensorList tensors,
+                                             at::TensorList weights, std::string_view rope,
+                                             const OptionalTensor& positions,
+                                             const OptionalTensor& cu_seqlens, std::int64_t first,
+                                             std::int64_t token_dim, double eps,
+                                             std::string_view norm, std::string_view rounding,
+                                             std::string_view scope) {
+  const TokenPositionsRef at{positions, cu_seqlens, first, token_dim};
+  return backward(grads, tensors, weights, {rope, at},
+                  backward_norm_of(eps, norm, rounding, scope));
+}
+
+std::vector<at::Tensor> norm_rotate_backward_meta(at::TensorList grads, at::TensorList tensors,
+                                                  at::TensorList weights, std::string_view rope,
+                                                  const OptionalTensor&, const OptionalTensor&,
+                                                  c10::SymInt, std::int64_t token_dim, double eps,
+                                                  std::string_view norm, std::string_view rounding,
+                                                  std::string_view scope) {
+  return backward_meta(grads, tensors, weights, rope, token_dim,
+                       backward_norm_of(eps, norm, rounding, scope));
+}
+
+std::vector<at::Tensor> norm_rotate_table_backward(at::TensorList grads, at::TensorList tensors,
+                                                   at::TensorList weights, const at::Tensor& cos,
+                                                   const at::Tensor& sin, std::string_view rope,
+                                                   std::int64_t token_dim, double eps,
+                                                   std::string_view norm, std::string_view rounding,
+                                                   std::string_view scope) {
+  return backward(grads, tensors, weights, {rope, cos, sin, token_dim},
+                  backward_norm_of(eps, norm, rounding, scope));
+}
+
+std::vector<at::Tensor> norm_rotate_table_backward_meta(
+    at::TensorList grads, at::TensorList tensors, at::TensorList weights, const at::Tensor& /*cos*/,
+    const at::Tensor& /*sin*/, std::string_view rope, std::int64_t token_dim, double eps,
+    std::string_view norm, std::string_view rounding, std::string_view scope) {
+  return backward_meta(grads, tensors, weights, rope, token_dim,
+                       backward_norm_of(eps, norm, rounding, scope));
+}
+
+void implement_backward(::torch::Library& m) {
+  m.impl("norm_rotate_backward", norm_rotate_backward);
+  m.impl("norm_rotate_table_backward", norm_rotate_table_backward);
+}
+
 }  // namespace
 
 std::vector<at::Tensor> plain_norm_backward(at::TensorList grads, at::TensorList tensors,
-                                            at::TensorList weights, std::string_view rope,
-                                            const TokenPositionsRef& token_positions,
+                                            at::TensorList weights, const AnglesRef& angles,
                                             const HeadNorm& norm) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& g : grads) wide.push_back(g.to(arithmetic_of(g)));
-  const auto rotated = call(RotationOp::kAdjoint, wide, rope, token_positions);
+  const auto rotated = adjoint_by(angles, wide);
   std::vector<NormGradient> all;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const OptionalTensor w = weights.empty() ? std::nullopt : OptionalTensor(weights[i]);
-    all.push_back(norm_gradient(tensors[i], w, rotated[i], norm, token_positions.token_dim));
+    all.push_back(norm_gradient(tensors[i], w, rotated[i], norm, angles.token_dim));
   }
   return in_order(all, !weights.empty(), norm.kind == NormKind::kLayer);
 }
 
 std::vector<at::Tensor> call_norm_rotate_backward(at::TensorList grads, at::TensorList tensors,
-                                                  at::TensorList weights, std::string_view rope,
-                                                  const TokenPositionsRef& token_positions,
+                                                  at::TensorList weights, const AnglesRef& angles,
                                                   const HeadNorm& norm) {
+  if (angles.has_table()) {
+    static const auto handle =
+        find_operator<TableBackwardSignature>("rotary::norm_rotate_table_backward");
+    return handle.call(grads, tensors, weights, *angles.cos, *angles.sin, angles.rope,
+                       angles.token_dim, norm.eps, name_of(norm.kind), name_of(norm.rounding),
+                       name_of(norm.scope));
+  }
   static const auto handle = find_operator<BackwardSignature>("rotary::norm_rotate_backward");
-  return handle.call(grads, tensors, weights, rope, token_positions.positions,
-                     token_positions.cu_seqlens, token_positions.first, token_positions.token_dim,
-                     norm.eps, name_of(norm.kind), name_of(norm.rounding), name_of(norm.scope));
+  const TokenPositionsRef& at = *angles.positions;
+  return handle.call(grads, tensors, weights, angles.rope, at.positions, at.cu_seqlens, at.first,
+                     at.token_dim, norm.eps, name_of(norm.kind), name_of(norm.rounding),
+                     name_of(norm.scope));
 }
 
 }  // namespace rotary::torch
 
-TORCH_LIBRARY_IMPL(rotary, CPU, m) {
-  m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward);
-}
-TORCH_LIBRARY_IMPL(rotary, CUDA, m) {
-  m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward);
-}
+TORCH_LIBRARY_IMPL(rotary, CPU, m) { rotary::torch::implement_backward(m); }
+TORCH_LIBRARY_IMPL(rotary, CUDA, m) { rotary::torch::implement_backward(m); }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
   m.impl("norm_rotate_backward", rotary::torch::norm_rotate_backward_meta);
+  m.impl("norm_rotate_table_backward", rotary::torch::norm_rotate_table_backward_meta);
 }

@@ -36,10 +36,14 @@ at::Tensor plain_norm(const at::Tensor& x, const OptionalTensor& weight, const O
   const bool is_wide = norm.rounding == NormRounding::kFloat32;
   const at::ScalarType type = arithmetic_of(x);
   const c10::SymInt size[] = {x.sym_size(-1)};
-  if (norm.kind == NormKind::kRms && !is_wide) {
+  if (norm.kind == NormKind::kRms && norm.rounding == NormRounding::kTensor) {
     return at::rms_norm_symint(x, size, weight, norm.eps);
   }
   const OptionalTensor factor = factor_of(weight, norm, type);
+  if (norm.rounding == NormRounding::kEveryStep) {
+    const at::Tensor scaled = at::rms_norm_symint(x, size, std::nullopt, norm.eps);
+    return factor ? (scaled * *factor).to(x.scalar_type()) : scaled;
+  }
   const at::Tensor wide = x.to(type);
   at::Tensor y;
   if (norm.kind == NormKind::kLayer) {
@@ -67,7 +71,15 @@ const char* name_of(NormKind kind) {
   return "";
 }
 const char* name_of(NormRounding rounding) {
-  return rounding == NormRounding::kTensor ? "tensor" : "float32";
+  switch (rounding) {
+    case NormRounding::kTensor:
+      return "tensor";
+    case NormRounding::kFloat32:
+      return "float32";
+    case NormRounding::kEveryStep:
+      return "every_step";
+  }
+  return "";
 }
 const char* name_of(NormScope scope) { return scope == NormScope::kHead ? "head" : "all_heads"; }
 const char* name_of(NormOrder order) {
@@ -80,8 +92,9 @@ HeadNorm norm_of(double eps, std::string_view norm, std::string_view rounding,
               "norm", norm,
               std::array{NormKind::kNone, NormKind::kRms, NormKind::kRmsOnePlus, NormKind::kLayer}),
           .eps = eps,
-          .rounding = find_name("rounding", rounding,
-                                std::array{NormRounding::kTensor, NormRounding::kFloat32}),
+          .rounding = find_name(
+              "rounding", rounding,
+              std::array{NormRounding::kTensor, NormRounding::kFloat32, NormRounding::kEveryStep}),
           .scope = find_name("scope", scope, std::array{NormScope::kHead, NormScope::kAllHeads}),
           .order = find_name("order", order,
                              std::array{NormOrder::kBeforeRotation, NormOrder::kAfterRotation}),
@@ -96,6 +109,8 @@ void check_norm(at::TensorList tensors, const NormWeights& given, std::string_vi
     TORCH_CHECK_VALUE(x.sym_size(-1) == head_dim, "[norm_rotate] the last size must be head_dim ",
                       head_dim, ", got ", x.sym_size(-1));
   }
+  TORCH_CHECK_VALUE(norm.rounding != NormRounding::kEveryStep || norm.kind == NormKind::kRms,
+                    "[norm_rotate] rounding every_step is for the norm rms only");
   TORCH_CHECK_VALUE(given.biases.empty() || norm.kind == NormKind::kLayer,
                     "[norm_rotate] only the norm layer has biases");
   const auto check = [&](at::TensorList list, const char* name) {
@@ -141,11 +156,36 @@ at::Tensor from_norm_rows(const at::Tensor& rows, const at::Tensor& x, const Hea
   return rows.reshape_symint(x.sym_sizes());
 }
 
+std::vector<at::Tensor> rotate_by(const AnglesRef& angles, at::TensorList tensors,
+                                  NormRotation rotation) {
+  const bool forward = rotation == NormRotation::kForward;
+  if (!angles.has_table()) {
+    return call(forward ? RotationOp::kRotate : RotationOp::kUnrotate, tensors, angles.rope,
+                *angles.positions);
+  }
+  if (forward) {
+    return call_table(RotationOp::kRotate, tensors, *angles.cos, *angles.sin, angles.rope,
+                      angles.token_dim);
+  }
+  // 1/z = conj(z) / |z|^2
+  const at::Tensor cos = angles.cos->to(arithmetic_of(*angles.cos));
+  const at::Tensor sin = angles.sin->to(arithmetic_of(*angles.sin));
+  const at::Tensor square = cos * cos + sin * sin;
+  return call_table(RotationOp::kAdjoint, tensors, cos / square, sin / square, angles.rope,
+                    angles.token_dim);
+}
+
+std::vector<at::Tensor> adjoint_by(const AnglesRef& angles, at::TensorList tensors) {
+  if (!angles.has_table()) {
+    return call(RotationOp::kAdjoint, tensors, angles.rope, *angles.positions);
+  }
+  return call_table(RotationOp::kAdjoint, tensors, *angles.cos, *angles.sin, angles.rope,
+                    angles.token_dim);
+}
+
 std::vector<at::Tensor> plain_norm_rotate(at::TensorList tensors, const NormWeights& given,
-                                          std::string_view rope,
-                                          const TokenPositionsRef& token_positions,
-                                          const HeadNorm& norm) {
-  const std::int64_t token_dim = token_positions.token_dim;
+                                          const AnglesRef& angles, const HeadNorm& norm) {
+  const std::int64_t token_dim = angles.token_dim;
   const auto apply_norm = [&](std::vector<at::Tensor>& list) {
     if (norm.kind == NormKind::kNone) return;
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -160,8 +200,7 @@ std::vector<at::Tensor> plain_norm_rotate(at::TensorList tensors, const NormWeig
     list.push_back(is_wide ? x.to(arithmetic_of(x)) : x);
   }
   if (norm.order == NormOrder::kBeforeRotation) apply_norm(list);
-  const bool forward = norm.rotation == NormRotation::kForward;
-  list = call(forward ? RotationOp::kRotate : RotationOp::kUnrotate, list, rope, token_positions);
+  list = rotate_by(angles, list, norm.rotation);
   if (norm.order == NormOrder::kAfterRotation) apply_norm(list);
   for (std::size_t i = 0; i < list.size(); ++i) list[i] = list[i].to(tensors[i].scalar_type());
   return list;
@@ -204,8 +243,10 @@ bool fits_fused_launch(std::string_view rope) {
   return f.pairs <= kMaxPairs && f.pairs * f.axes <= kMaxEntries;
 }
 
-bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope) {
+bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope,
+                     const HeadNorm& norm) {
   const bool on_cuda = tensors[0].is_cuda();
+  if (on_cuda && norm.rounding == NormRounding::kEveryStep) return false;
   const auto fits = [on_cuda](const at::Tensor& x) {
     return (on_cuda ? x.is_cuda() : x.is_cpu()) &&
            (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 ||

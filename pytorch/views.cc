@@ -96,4 +96,13 @@ Positions make_positions(std::string_view function, const SharedRope& rope,
   return translate_errors([&] { return make_positions(function, rope, given, x, kind); });
 }
 
+TableWidth table_width(const SharedRope& rope, const at::Tensor& cos) {
+  const std::int64_t pairs = rope.frequencies().pairs;
+  const std::int64_t columns = cos.size(-1);
+  TORCH_CHECK_VALUE(columns == pairs || columns == 2 * pairs,
+                    "[rotate_table] cos and sin must have ", pairs, " or ", 2 * pairs,
+                    " columns, got ", columns);
+  return columns == pairs ? TableWidth::kPairs : TableWidth::kTwicePairs;
+}
+
 }  // namespace rotary::torch

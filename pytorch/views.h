@@ -15,6 +15,7 @@
 #include "pytorch/token_positions_ref.h"
 #include "rotary/operands.h"
 #include "rotary/positions.h"
+#include "rotary/table.h"
 #include "rotary/tensor.h"
 
 namespace rotary::torch {
@@ -33,6 +34,9 @@ TensorView writable_heads_view(std::string_view function, const at::Tensor& x,
 
 /// Any tensor of up to four dimensions, as it is.
 ConstTensorView plain_view(std::string_view function, const at::Tensor& x);
+
+/// One column per pair, or two, as in Hugging Face transformers. Throws c10::ValueError for others.
+TableWidth table_width(const SharedRope& rope, const at::Tensor& cos);
 
 /// The most dimensions of a view: a tensor of more goes through flatten_batch() first.
 inline constexpr std::int64_t kMaxDimensions = 4;

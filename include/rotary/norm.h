@@ -29,10 +29,13 @@ enum class NormKind : std::uint8_t {
   kLayer,
 };
 
-/// Where bfloat16 and float16 are rounded. float32 is the same either way.
+/// Where bfloat16 and float16 are rounded. float32 is the same in every case.
 enum class NormRounding : std::uint8_t {
   kTensor,   // after the norm and after the rotation: the bits of one, then the other
   kFloat32,  // once, at the end
+  /// As kTensor, and before the weight: the norms of Llama, Qwen3 and GLM in transformers. kRms on
+  /// the CPU only.
+  kEveryStep,
 };
 
 /// The elements that share a norm.

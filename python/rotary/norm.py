@@ -20,7 +20,8 @@ class Norm:
     kind      "rms": x / sqrt(mean(x^2) + eps) * weight; "rms_one_plus": times 1 + weight, as in
               Gemma; "layer": LayerNorm, with weight and bias; "none": rotation alone
     rounding  "tensor": to the tensors' type after the norm, and after the rotation;
-              "float32": once, at the end
+              "float32": once, at the end; "every_step": also before the weight, as the RMS norms of
+              Llama, Qwen3 and GLM in transformers
     scope     "head": each head has its norm; "all_heads": the heads of a token share one (OLMo 2)
     order     "before" or "after" the rotation
     inverse   the rotation is that of Rope.unrotate
@@ -28,7 +29,7 @@ class Norm:
 
     kind: Literal["none", "rms", "rms_one_plus", "layer"] = "rms"
     eps: float = 1e-6
-    rounding: Literal["tensor", "float32"] = "tensor"
+    rounding: Literal["tensor", "float32", "every_step"] = "tensor"
     scope: Literal["head", "all_heads"] = "head"
     order: Literal["before", "after"] = "before"
     inverse: bool = False

@@ -29,7 +29,7 @@ using rotary::c_api::TensorArray;
 // Enumerators have the same order in both languages.
 static_assert(static_cast<int>(NormKind::kNone) == ROTARY_NORM_NONE);
 static_assert(static_cast<int>(NormKind::kLayer) == ROTARY_NORM_LAYER);
-static_assert(static_cast<int>(NormRounding::kFloat32) == ROTARY_NORM_ROUND_FLOAT32);
+static_assert(static_cast<int>(NormRounding::kEveryStep) == ROTARY_NORM_ROUND_EVERY_STEP);
 static_assert(static_cast<int>(NormScope::kAllHeads) == ROTARY_NORM_OF_ALL_HEADS);
 static_assert(static_cast<int>(NormOrder::kAfterRotation) == ROTARY_NORM_AFTER_ROTATION);
 static_assert(static_cast<int>(NormRotation::kInverse) == ROTARY_NORM_UNROTATE);
@@ -44,7 +44,7 @@ HeadNorm to_norm(const Call& call, const rotary_norm* given) {
   return {.kind = static_cast<NormKind>(choose(norm.kind, ROTARY_NORM_LAYER, "kind")),
           .eps = norm.eps,
           .rounding = static_cast<NormRounding>(
-              choose(norm.rounding, ROTARY_NORM_ROUND_FLOAT32, "rounding")),
+              choose(norm.rounding, ROTARY_NORM_ROUND_EVERY_STEP, "rounding")),
           .sum_lanes = norm.sum_lanes == 0 ? 4 : norm.sum_lanes,
           .scope = static_cast<NormScope>(choose(norm.scope, ROTARY_NORM_OF_ALL_HEADS, "scope")),
           .order = static_cast<NormOrder>(choose(norm.order, ROTARY_NORM_AFTER_ROTATION, "order")),

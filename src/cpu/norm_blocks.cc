@@ -36,6 +36,10 @@ void norm_block(const NormBlock& a, float* memory) {
     if (a.out_type == DType::kFloat16) return norm_heads<Float32, Float16>(a, memory);
     return norm_heads<Float32, Float32>(a, memory);
   }
+  if (a.norm.in_steps) {  // and the same type
+    return a.in_type == DType::kBFloat16 ? norm_heads<BFloat16, BFloat16, BFloat16>(a, memory)
+                                         : norm_heads<Float16, Float16, Float16>(a, memory);
+  }
   const bool to_float = a.out_type == DType::kFloat32;
   if (a.in_type == DType::kBFloat16) {
     return to_float ? norm_heads<BFloat16, Float32>(a, memory)

@@ -13,49 +13,23 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cpu/elements-inl.h"
 #include "cpu/norm_block.h"
+#include "cpu/norm_heads-inl.h"
 #include "cpu/norm_sums-inl.h"
 #include "cpu/pair_policies-inl.h"
 #include "cpu/vectors-inl.h"
-#include "cpu/writers-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
 
-/// Rounds to the element type and converts back.
-template <class E, class D, class V = hn::Vec<D>>
-HWY_INLINE V rounded(D d, V v) {
-  if constexpr (std::is_same_v<E, BFloat16>) {
-    // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
-    const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
-    const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
-    return hn::BitCast(d, hn::And(sum, hn::Set(du, 0xffff0000u)));
-  } else if constexpr (std::is_same_v<E, Float16>) {
-    HWY_ALIGN std::uint16_t memory[kMaxLanes<D>];
-#if ROTARY_CPU_HAS_FMA
-    (void)memory;
-    const hn::Rebind<hwy::float16_t, D> d16;
-    return hn::PromoteTo(d, hn::DemoteTo(d16, v));
-#else
-    CachedWriter writer;
-    Float16::store(writer, d, v, memory);
-    return Float16::load(d, memory);
-#endif
-  } else {
-    (void)d;
-    return v;
-  }
-}
-
-/// The norm of one head. E: the type that it is rounded to; Float32 for none.
+/// The norm of one head. E: the type that it is rounded to; Float32 for none. Scaled: the type that
+/// it is rounded to before its factor.
 template <class E, class D>
 struct RmsOfHead {
   using V = hn::Vec<D>;
+  using Scaled = Float32;
   static constexpr bool kHasBias = false;
   HWY_INLINE RmsOfHead(D tag, const HeadMoments& moments, std::int64_t h)
       : RmsOfHead(tag, hn::Set(tag, moments.scales[h])) {}
@@ -68,8 +42,24 @@ struct RmsOfHead {
 };
 
 template <class E, class D>
+struct RmsInStepsOfHead {
+  using V = hn::Vec<D>;
+  using Scaled = E;
+  static constexpr bool kHasBias = false;
+  HWY_INLINE RmsInStepsOfHead(D tag, const HeadMoments& moments, std::int64_t h)
+      : RmsInStepsOfHead(tag, hn::Set(tag, moments.scales[h])) {}
+  HWY_INLINE RmsInStepsOfHead(D tag, V by) : d(tag), scale(by) {}
+  HWY_INLINE V operator()(V x, V factor, V /*bias*/) const {
+    return rounded<E>(d, hn::Mul(rounded<E>(d, hn::Mul(x, scale)), factor));
+  }
+  D d;
+  V scale;
+};
+
+template <class E, class D>
 struct LayerNormOfHead {
   using V = hn::Vec<D>;
+  using Scaled = Float32;
   static constexpr bool kHasBias = true;
   HWY_INLINE LayerNormOfHead(D tag, const HeadMoments& moments, std::int64_t h)
       : d(tag), mean(hn::Set(tag, moments.means[h])), scale(hn::Set(tag, moments.scales[h])) {}

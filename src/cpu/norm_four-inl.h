@@ -134,11 +134,10 @@ HWY_INLINE void norm_line(const Norm& norm, const NormSlice& weights, const Rota
 inline constexpr std::int64_t kNormPrefetch = 4096;
 
 /// FusedKernel::run of heads of 2 * kPairs elements that all rotate, with an RMS norm.
-template <class E, class Policy, class Rounded, std::int64_t kPairs>
+template <class E, class Policy, class Norm, std::int64_t kPairs>
 void fused_fours(const FusedHeads& a, const char* in_bytes, char* out_bytes,
                  const RotationRow<float>* rows, std::int64_t tokens) {
   using Storage = typename E::Storage;
-  using Norm = RmsOfHead<Rounded, FullTag<float>>;
   constexpr std::make_index_sequence<kFourColumns<Policy>> kColumns;
   constexpr bool kIs16Bit = sizeof(Storage) == 2;
   constexpr std::int64_t kStep = 64 / sizeof(Storage);
@@ -178,7 +177,7 @@ void fused_fours(const FusedHeads& a, const char* in_bytes, char* out_bytes,
 
 /// The kernel for heads of the usual sizes, or null (see above). Sums of at most 16 whole rows, of
 /// 256 elements, have no cascade.
-template <class E, class Policy, class Rounded>
+template <class E, class Policy, class Norm>
 auto choose_fours(const FusedHeads& a) -> void (*)(const FusedHeads&, const char*, char*,
                                                    const RotationRow<float>*, std::int64_t) {
   constexpr bool kIsFast = Policy::kRuns == 1 || sizeof(typename E::Storage) == 4;
@@ -186,9 +185,9 @@ auto choose_fours(const FusedHeads& a) -> void (*)(const FusedHeads&, const char
     return nullptr;
   }
   if constexpr (kIsFast) {
-    if (a.head_dim == 128) return fused_fours<E, Policy, Rounded, 64>;
-    if (a.head_dim == 64) return fused_fours<E, Policy, Rounded, 32>;
-    if (a.head_dim == 256) return fused_fours<E, Policy, Rounded, 128>;
+    if (a.head_dim == 128) return fused_fours<E, Policy, Norm, 64>;
+    if (a.head_dim == 64) return fused_fours<E, Policy, Norm, 32>;
+    if (a.head_dim == 256) return fused_fours<E, Policy, Norm, 128>;
   }
   return nullptr;
 }

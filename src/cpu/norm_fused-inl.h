@@ -105,8 +105,8 @@ HWY_NOINLINE void fused_tail(const FusedHeads& a, const HeadMoments& moments,
   }
 }
 
-/// Elements first .. last - 1 of the heads, which are not rotated.
-template <class E>
+/// Elements first .. last - 1 of the heads, which are not rotated. Scaled: as in ScaleElements.
+template <class E, class Scaled>
 HWY_NOINLINE void norm_unrotated(const FusedHeads& a, const HeadMoments& moments,
                                  const typename E::Storage* in, typename E::Storage* out,
                                  std::int64_t heads, std::int64_t first, std::int64_t last) {
@@ -117,8 +117,9 @@ HWY_NOINLINE void norm_unrotated(const FusedHeads& a, const HeadMoments& moments
       const std::int64_t n = std::min(kTogether, last - i);
       widen_head<E>(in + i, 1, n, memory);
       const NormTable some{a.table.factors + i, a.norm.has_mean ? a.table.biases + i : nullptr};
-      scale_head<E>(memory, {a.norm.has_mean, moments.means[h], moments.scales[h], some}, n,
-                    out + i, 1);
+      const ScaleElements<Scaled> scaled{a.norm.has_mean, moments.means[h], moments.scales[h],
+                                         some};
+      scale_head<E>(memory, scaled, n, out + i, 1);
     }
   }
 }
@@ -135,6 +136,7 @@ template <class E, class Policy, template <class, class> class Norm, class Round
 void fused_token(const FusedHeads& a, const char* in_bytes, char* out_bytes,
                  const RotationRow<float>& row) {
   using Storage = typename E::Storage;
+  using Scaled = typename Norm<Rounded, OneTag<float>>::Scaled;
   const auto* in = reinterpret_cast<const Storage*>(in_bytes);
   auto* out = reinterpret_cast<Storage*>(out_bytes);
   const std::int64_t end = Policy::end(a.pairs);
@@ -164,9 +166,9 @@ void fused_token(const FusedHeads& a, const char* in_bytes, char* out_bytes,
                                                                  i);
     }
     if (a.rotary_offset > 0) {
-      norm_unrotated<E>(a, moments, in, out, heads, 0, a.rotary_offset);
+      norm_unrotated<E, Scaled>(a, moments, in, out, heads, 0, a.rotary_offset);
     }
-    if (rest < a.head_dim) norm_unrotated<E>(a, moments, in, out, heads, rest, a.head_dim);
+    if (rest < a.head_dim) norm_unrotated<E, Scaled>(a, moments, in, out, heads, rest, a.head_dim);
     in += heads * a.in_stride;
     out += heads * a.out_stride;
   }
@@ -194,14 +196,16 @@ struct FusedKernel {
   RowLayout row_layout;
 };
 
-template <class E, class Policy, class Rounded, Pairing kPairing>
+/// Rms: the RMS norm, if it is none with a mean.
+template <class E, class Policy, template <class, class> class Rms, class Rounded, Pairing kPairing>
 FusedKernel choose_fused(const FusedHeads& a) {
   const RowLayout layout = kHasBlocks ? Policy::kRowLayout : RowLayout::kPerPair;
 #if ROTARY_CPU_IS_NEON
-  if (const RunFused run = choose_fours<E, Policy, Rounded>(a)) return {run, layout};
+  if (const RunFused run = choose_fours<E, Policy, Rms<Rounded, FullTag<float>>>(a))
+    return {run, layout};
 #endif
   if (a.norm.has_mean) return {fused_any<E, Policy, LayerNormOfHead, Rounded, kPairing>, layout};
-  return {fused_any<E, Policy, RmsOfHead, Rounded, kPairing>, layout};
+  return {fused_any<E, Policy, Rms, Rounded, kPairing>, layout};
 }
 
 template <class E>
@@ -212,12 +216,16 @@ FusedKernel choose_fused(const FusedHeads& a, Pairing pairing, NormRounding roun
   constexpr auto kInterleaved = Pairing::kInterleaved;
   if constexpr (!std::is_same_v<E, Float32>) {
     if (rounding == NormRounding::kTensor) {
-      return pairing == kHalf ? choose_fused<E, Half, E, kHalf>(a)
-                              : choose_fused<E, Interleaved, E, kInterleaved>(a);
+      return pairing == kHalf ? choose_fused<E, Half, RmsOfHead, E, kHalf>(a)
+                              : choose_fused<E, Interleaved, RmsOfHead, E, kInterleaved>(a);
+    }
+    if (rounding == NormRounding::kEveryStep) {
+      return pairing == kHalf ? choose_fused<E, Half, RmsInStepsOfHead, E, kHalf>(a)
+                              : choose_fused<E, Interleaved, RmsInStepsOfHead, E, kInterleaved>(a);
     }
   }
-  return pairing == kHalf ? choose_fused<E, Half, Float32, kHalf>(a)
-                          : choose_fused<E, Interleaved, Float32, kInterleaved>(a);
+  return pairing == kHalf ? choose_fused<E, Half, RmsOfHead, Float32, kHalf>(a)
+                          : choose_fused<E, Interleaved, RmsOfHead, Float32, kInterleaved>(a);
 }
 
 /// The kernel of heads of that type. `a` needs no tables yet.

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/elements-inl.h"
 #include "cpu/norm_block.h"
@@ -48,12 +49,41 @@ HWY_INLINE void widen_head(const typename E::Storage* in, std::int64_t step, std
   for (; i < n; ++i) hn::StoreU(E::load(one, in + i * step), one, to + i);
 }
 
-/// (x - mean) * scale * factor + bias, from left to right. Null: no factor, no bias.
+/// Rounds to the element type and converts back.
+template <class E, class D, class V = hn::Vec<D>>
+HWY_INLINE V rounded(D d, V v) {
+  if constexpr (std::is_same_v<E, BFloat16>) {
+    // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
+    const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+    return hn::BitCast(d, hn::And(sum, hn::Set(du, 0xffff0000u)));
+  } else if constexpr (std::is_same_v<E, Float16>) {
+    HWY_ALIGN std::uint16_t memory[kMaxLanes<D>];
+#if ROTARY_CPU_HAS_FMA
+    (void)memory;
+    const hn::Rebind<hwy::float16_t, D> d16;
+    return hn::PromoteTo(d, hn::DemoteTo(d16, v));
+#else
+    CachedWriter writer;
+    Float16::store(writer, d, v, memory);
+    return Float16::load(d, memory);
+#endif
+  } else {
+    (void)d;
+    return v;
+  }
+}
+
+/// (x - mean) * scale * factor + bias, from left to right. Null: no factor, no bias. Scaled: the type
+/// that it is rounded to before the factor; Float32 for none.
+template <class Scaled>
 struct ScaleElements {
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V operator()(D d, V x, std::int64_t i) const {
     if (has_mean) x = hn::Sub(x, hn::Set(d, mean));
-    V v = hn::Mul(x, hn::Set(d, scale));
+    V v = rounded<Scaled>(d, hn::Mul(x, hn::Set(d, scale)));
     if (table.factors != nullptr) v = hn::Mul(v, hn::LoadU(d, table.factors + i));
     if (table.biases != nullptr) v = hn::Add(v, hn::LoadU(d, table.biases + i));
     return v;
@@ -64,8 +94,8 @@ struct ScaleElements {
 };
 
 /// Scales and rounds the elements of a head.
-template <class E>
-HWY_INLINE void scale_head(const float* x, const ScaleElements& scaled, std::int64_t n,
+template <class E, class Scaled = Float32>
+HWY_INLINE void scale_head(const float* x, const ScaleElements<Scaled>& scaled, std::int64_t n,
                            typename E::Storage* out, std::int64_t step) {
   using W = typename WholeRegister<E>::Type;
   CachedWriter writer;
@@ -90,7 +120,7 @@ HWY_INLINE void scale_head(const float* x, const ScaleElements& scaled, std::int
 }
 
 /// The heads of a token, in groups that share a norm: one head, or all. `memory` holds a group.
-template <class In, class Out>
+template <class In, class Out, class Scaled>
 void norm_token(const NormBlock& a, const typename In::Storage* in, typename Out::Storage* out,
                 float* memory) {
   const std::int64_t together = a.norm.across_heads ? a.heads : 1;
@@ -106,19 +136,20 @@ void norm_token(const NormBlock& a, const typename In::Storage* in, typename Out
       NormTable table = a.table;
       if (table.factors != nullptr) table.factors += h * a.head_dim;
       if (table.biases != nullptr) table.biases += h * a.head_dim;
-      const ScaleElements scaled{a.norm.has_mean, moments.means[0], moments.scales[0], table};
+      const ScaleElements<Scaled> scaled{a.norm.has_mean, moments.means[0], moments.scales[0],
+                                         table};
       scale_head<Out>(memory + h * a.head_dim, scaled, a.head_dim,
                       out + (first + h) * a.out_head_stride, a.out_step);
     }
   }
 }
 
-template <class In, class Out>
+template <class In, class Out, class Scaled = Float32>
 void norm_heads(const NormBlock& a, float* memory) {
   for (std::int64_t t = 0; t < a.tokens; ++t) {
-    norm_token<In, Out>(a, static_cast<const typename In::Storage*>(a.in) + t * a.in_token_stride,
-                        static_cast<typename Out::Storage*>(a.out) + t * a.out_token_stride,
-                        memory);
+    norm_token<In, Out, Scaled>(
+        a, static_cast<const typename In::Storage*>(a.in) + t * a.in_token_stride,
+        static_cast<typename Out::Storage*>(a.out) + t * a.out_token_stride, memory);
   }
 }
 

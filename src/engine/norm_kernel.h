@@ -24,6 +24,7 @@ inline constexpr int kWarpSums = 32;
 struct NormScalars {
   bool has_mean = false;      // LayerNorm: the mean is subtracted
   bool across_heads = false;  // one norm of all heads of a token
+  bool in_steps = false;      // rounded to the tensor's type before the weight too
   float eps = 0.0f;
   int sum_lanes = 4;
 };

@@ -51,6 +51,9 @@ void check_norm(std::string_view function, const HeadNorm& norm, std::int64_t he
       norm.sum_lanes != kWarpSums) {
     reject("[", function, "] sum_lanes must be 4, 8, 16 or 32, got ", norm.sum_lanes);
   }
+  if (norm.rounding == NormRounding::kEveryStep && norm.kind != NormKind::kRms) {
+    reject("[", function, "] NormRounding::kEveryStep is for NormKind::kRms only");
+  }
   if (head_dim > kMaxNormHeadDim) {
     reject("[", function, "] head_dim must be at most ", kMaxNormHeadDim, ", got ", head_dim);
   }
@@ -125,6 +128,7 @@ void NormTables::add(const ConstTensorView& x, const ConstTensorView& weight,
 NormScalars scalars_of(const HeadNorm& norm) noexcept {
   return {.has_mean = norm.kind == NormKind::kLayer,
           .across_heads = norm.scope == NormScope::kAllHeads,
+          .in_steps = norm.rounding == NormRounding::kEveryStep,
           .eps = static_cast<float>(norm.eps),
           .sum_lanes = norm.sum_lanes};
 }

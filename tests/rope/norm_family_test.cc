@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rope/norm_testing.h"
@@ -82,7 +83,7 @@ NormMemory in_type(const NormMemory& x, DType type) {
 /// One step after the other, in the type in which the case computes between them.
 NormMemory chain(const Rope& rope, const NormCase& c, const NormMemory& x, const NormMemory& weight,
                  const NormMemory* bias) {
-  const DType between = c.rounding == NormRounding::kTensor ? c.type : DType::kFloat32;
+  const DType between = c.rounding == NormRounding::kFloat32 ? DType::kFloat32 : c.type;
   const std::int64_t size = c.scope == NormScope::kHead ? c.head_dim : kHeads * c.head_dim;
   if (c.order == NormOrder::kBeforeRotation) {
     NormMemory normed(between, x.size());
@@ -134,7 +135,9 @@ void for_all_cases(const Call& call) {
     for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
       for (const NormOrder order : {NormOrder::kBeforeRotation, NormOrder::kAfterRotation}) {
         for (const NormRotation rotation : {NormRotation::kForward, NormRotation::kInverse}) {
-          for (const NormRounding rounding : {NormRounding::kTensor, NormRounding::kFloat32}) {
+          for (const NormRounding rounding :
+               {NormRounding::kTensor, NormRounding::kFloat32, NormRounding::kEveryStep}) {
+            if (rounding == NormRounding::kEveryStep && kind != NormKind::kRms) continue;
             for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
               for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
                 for (const Placement placement : {Placement::kInPlace, Placement::kApart,
@@ -170,12 +173,14 @@ TEST(NormFamily, LongHeadsOnEveryTarget) {
   on_every_target([](std::string_view) {
     for (const std::int64_t head_dim : {96, 256, 512}) {
       for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-        for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+        for (const auto& [kind, rounding] : {std::pair(NormKind::kRms, NormRounding::kTensor),
+                                             std::pair(NormKind::kRms, NormRounding::kEveryStep),
+                                             std::pair(NormKind::kLayer, NormRounding::kTensor)}) {
           const NormCase c{kind,
                            NormScope::kHead,
                            NormOrder::kBeforeRotation,
                            NormRotation::kForward,
-                           NormRounding::kTensor,
+                           rounding,
                            type,
                            head_dim == 256 ? Pairing::kInterleaved : Pairing::kHalf,
                            Placement::kApart,
@@ -190,6 +195,18 @@ TEST(NormFamily, LongHeadsOnEveryTarget) {
       }
     }
   });
+}
+
+TEST(NormFamily, RejectsEveryStepOfOtherNorms) {
+  NormMemory x = NormMemory::random(DType::kBFloat16, kTokens * kHeads * 8, 6);
+  const Rope rope(make_frequencies({.rotary_dim = 8, .theta = 1e4}),
+                  {.head_dim = 8, .pairing = Pairing::kHalf});
+  for (const NormKind kind : {NormKind::kRmsOnePlus, NormKind::kLayer}) {
+    const HeadNorm norm{.kind = kind, .rounding = NormRounding::kEveryStep};
+    expect_rejected(
+        [&] { rope.norm_rotate({{x.heads(kTokens, kHeads, 8)}}, norm, Positions::range()); },
+        "norm_rotate", "kEveryStep is for NormKind::kRms only");
+  }
 }
 
 TEST(NormFamily, LayerNormIsCloseToFloat64) {

@@ -135,6 +135,10 @@ inline void norm_to(const NormMemory& in, const NormMemory* weight, const NormMe
     const float scale = 1.0f / std::sqrt(square + static_cast<float>(norm.eps));
     for (std::int64_t i = 0; i < size; ++i) {
       float y = (x[static_cast<std::size_t>(i)] - mean) * scale;
+      if (norm.rounding == NormRounding::kEveryStep) {
+        out.set(first + i, y);
+        y = out.get(first + i);
+      }
       if (weight != nullptr) {
         const float w = weight->get(i);
         y *= norm.kind == NormKind::kRmsOnePlus ? 1.0f + w : w;

@@ -247,7 +247,7 @@ def test_compiles_to_one_graph(device: str) -> None:
     ("change", "message"),
     [
         ({"norm": "batch"}, "norm must be one of none, rms, rms_one_plus, layer, got batch"),
-        ({"rounding": "half"}, "rounding must be one of tensor, float32, got half"),
+        ({"rounding": "half"}, "rounding must be one of tensor, float32, every_step, got half"),
         ({"scope": "token"}, "scope must be one of head, all_heads, got token"),
         ({"order": "never"}, "order must be one of before, after, got never"),
         ({"q_bias": torch.ones(16)}, "only the norm layer has biases"),

@@ -11,11 +11,15 @@ norm      "rms"           torch.nn.functional.rms_norm of each head, times its w
 rounding  "tensor"        to the tensors' type after the norm, and after the rotation: the bits
                           of rms_norm, then rotate
           "float32"       once, at the end
+          "every_step"    also before the weight: the RMS norms of Llama, Qwen3 and GLM in
+                          transformers
 scope     "head"          each head has its norm; weights are [head_dim]
           "all_heads"     the heads of a token share one (OLMo 2); weights are [heads * head_dim]
 order     "before"        norm, then rotation
           "after"         rotation, then norm
 inverse   True            the rotation is that of unrotate
+cos, sin  tensors         rotate by this table, as rotate_by_table does: a row for each token. Only
+                          the layout of the head is taken from the rope
 """
 
 from __future__ import annotations
@@ -46,8 +50,7 @@ def _call(
     tensors: list[Tensor],
     weights: list[Tensor | None],
     biases: list[Tensor | None],
-    rope: Any,
-    positions: tuple[Any, ...],
+    angles: tuple[Any, ...],
     norm: dict[str, Any],
 ) -> Any:
     kind = norm["norm"]
@@ -59,13 +62,11 @@ def _call(
         weights = [None if b is None else b.new_ones(b.shape) for b in biases]
     all_weights = _filled(tensors, weights, biases, nothing)
     all_biases = _filled(tensors, biases, weights, 0.0)
-    text = rope if isinstance(rope, str) else rope_text(rope)
     results = op(
         tensors,
         all_weights,
         all_biases,
-        text,
-        *positions,
+        *angles,
         norm["eps"],
         kind,
         norm["rounding"],
@@ -76,6 +77,9 @@ def _call(
     if results is None:  # in place
         results = tensors
     return results[0] if len(tensors) == 1 else tuple(results)
+
+
+_BY_TABLE = {"norm_rotate": "norm_rotate_table", "norm_rotate_": "norm_rotate_table_"}
 
 
 def _qk(name: str, docstring: str) -> Any:
@@ -100,6 +104,8 @@ def _qk(name: str, docstring: str) -> Any:
         scope: str = "head",
         order: str = "before",
         inverse: bool = False,
+        cos: Tensor | None = None,
+        sin: Tensor | None = None,
         token_dim: int = -3,
     ) -> Any:
         options = {
@@ -110,11 +116,20 @@ def _qk(name: str, docstring: str) -> Any:
             "order": order,
             "inverse": inverse,
         }
-        place = (positions, cu_seqlens, first, token_dim)
-        op = getattr(ops, name).default
+        text = rope if isinstance(rope, str) else rope_text(rope)
+        if cos is None and sin is None:
+            op = getattr(ops, name).default
+            angles: tuple[Any, ...] = (text, positions, cu_seqlens, first, token_dim)
+        elif cos is None or sin is None:
+            raise ValueError(f"[{name}] cos and sin come together")
+        elif positions is not None or cu_seqlens is not None or first != 0:
+            raise ValueError(f"[{name}] a table has a row for each token: no positions beside it")
+        else:
+            op = getattr(ops, _BY_TABLE[name]).default
+            angles = (cos, sin, text, token_dim)
         if k is None:
-            return _call(op, [q], [q_weight], [q_bias], rope, place, options)
-        return _call(op, [q, k], [q_weight, k_weight], [q_bias, k_bias], rope, place, options)
+            return _call(op, [q], [q_weight], [q_bias], angles, options)
+        return _call(op, [q, k], [q_weight, k_weight], [q_bias, k_bias], angles, options)
 
     qk_norm_rope.__doc__ = docstring
     return qk_norm_rope

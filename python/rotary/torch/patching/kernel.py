@@ -6,13 +6,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from .._library import ops
 from ..functional import adjoint_all_by_table, rotate_all_by_table
-from .shapes import Behaviour, Signature
+from .shapes import Behaviour, Norm, Signature
+
+
+class NormedTable(NamedTuple):
+    """Takes the place of cos: a rotation that includes the norms of q and k, which the method that
+    rotates has left out."""
+
+    cos: Tensor
+    norms: tuple[nn.Module, nn.Module]
+    norm: Norm
 
 
 def _layout(behaviour: Behaviour, head_dim: int, pairs: int) -> str:
@@ -40,6 +51,54 @@ def rotate(
     text = _layout(behaviour, tensors[0].shape[-1], behaviour.pairs(cos.shape[-1]))
     cos, sin = _columns(cos, behaviour), _columns(sin, behaviour)
     return apply(tuple(tensors), cos, sin, text, token_dim)
+
+
+def _is_fused(tensors: list[Tensor], norms: tuple[nn.Module, ...], norm: Norm) -> bool:
+    """Whether the kernel gives results of the type that the norms give."""
+    types = (torch.float32, torch.bfloat16, torch.float16)
+    for x, module in zip(tensors, norms, strict=True):
+        if x.dtype not in types:
+            return False
+        weight = module.weight if norm.has_weight else x
+        # Rounded before the weight, the product has the wider type of the two.
+        if weight.dtype != x.dtype and (norm.rounding == "every_step" or norm.has_bias):
+            return False
+        if weight.dtype not in types:
+            return False
+    return True
+
+
+def _apply_norm(x: Tensor, module: nn.Module, norm: Norm, token_dim: int) -> Tensor:
+    """The model's own norm, of heads in the layout of the rotation."""
+    if norm.scope == "head":
+        y: Tensor = module(x)
+        return y
+    rows = x.transpose(-2, -3) if token_dim == -2 else x
+    y = module(rows.flatten(-2)).view(rows.shape)
+    return y.transpose(-2, -3) if token_dim == -2 else y
+
+
+def _norm_rotate(
+    behaviour: Behaviour, tensors: list[Tensor], table: NormedTable, sin: Tensor, token_dim: int
+) -> Any:
+    """Norms and rotation in one call."""
+    norm, modules = table.norm, table.norms
+    text = _layout(behaviour, tensors[0].shape[-1], behaviour.pairs(table.cos.shape[-1]))
+    results = ops.norm_rotate_table.default(
+        tensors,
+        [m.weight for m in modules] if norm.has_weight else [],
+        [m.bias for m in modules] if norm.has_bias else [],
+        _columns(table.cos, behaviour),
+        _columns(sin if behaviour.direction == "forward" else -sin, behaviour),
+        text,
+        token_dim,
+        norm.eps,
+        norm.kind,
+        norm.rounding,
+        norm.scope,
+        norm.order,
+    )
+    return tuple(results)
 
 
 def _token_dim(cos: Tensor, unsqueeze_dim: int | None, otherwise: int) -> int | None:
@@ -89,6 +148,28 @@ def _plain(table: Tensor, heads_dim: int) -> Tensor:
     return table.squeeze(heads_dim) if table.dim() == 4 and table.shape[heads_dim] == 1 else table
 
 
+def _with_own_norms(
+    apply: Callable[..., Any],
+    signature: Signature,
+    given: dict[str, Any],
+    table: NormedTable,
+    token_dim: int | None,
+) -> Any:
+    """One after the other, what the kernel does not take in one."""
+    if token_dim is None:
+        raise ValueError("[patch] unsqueeze_dim must say where the heads are")
+
+    def normed(tensors: Any) -> list[Tensor]:
+        pairs = zip(tensors, table.norms, strict=True)
+        return [_apply_norm(x, module, table.norm, token_dim) for x, module in pairs]
+
+    given = {**given, "cos": table.cos}
+    if table.norm.order == "after":
+        return tuple(normed(apply(**given)))
+    names = signature.tensors
+    return apply(**{**given, **dict(zip(names, normed(given[n] for n in names), strict=True))})
+
+
 def stand_in(
     original: Callable[..., Any], signature: Signature, behaviour: Behaviour
 ) -> Callable[..., Any]:
@@ -103,13 +184,21 @@ def stand_in(
         given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
         tensors = [given[name] for name in signature.tensors if given.get(name) is not None]
         cos, sin = _table(signature, given)
+        normed = cos if isinstance(cos, NormedTable) else None
+        if normed is not None:
+            cos = normed.cos
         token_dim = _token_dim(cos, given.get("unsqueeze_dim"), behaviour.token_dim)
         if signature.kind == "sin|cos":
             cos, sin = _plain(cos, heads_dim), _plain(sin, heads_dim)
         if behaviour.tokens == "last" and token_dim is not None:
             cos, sin = _with_rows_before(cos, sin, tensors[0], token_dim)
         if token_dim is not None and _fits(tensors, cos, token_dim):
-            return rotate(behaviour, tensors, cos, sin, token_dim)
+            if normed is None:
+                return rotate(behaviour, tensors, cos, sin, token_dim)
+            if _is_fused(tensors, normed.norms, normed.norm):
+                return _norm_rotate(behaviour, tensors, normed, sin, token_dim)
+        if normed is not None:
+            return _with_own_norms(apply, signature, given, normed, token_dim)
         results = original(*args, **kwargs)
         if isinstance(results, tuple):
             return tuple(y.to(x.dtype) for x, y in zip(tensors, results, strict=True))

@@ -24,15 +24,17 @@ import torch
 from torch import nn
 
 from . import exact
+from .fusion import HANDS_ON, fused_method, fusible, hand_on, layer_key, norms_of
 from .kernel import is_stand_in, stand_in
 from .probe import arguments, classify, difference, random, signature_of
 from .rebind import rebuilt, twin, twin_name, uses, wrapped_functions
 from .report import Patch, Replaced
-from .shapes import TOLERANCE, Behaviour, Signature
+from .shapes import TOLERANCE, Behaviour, Norm, Signature
 from .sites import Site, rotating_functions, sites_of
 from .tables import BATCH, TOKENS, Table, layer_types, makes_tables, rotary_modules, table_of
 
 Angles = Literal["model", "exact"]
+Norms = Literal["fused", "own"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class _Plan:
         self.functions: dict[tuple[str, str], Known] = {}
         self.worst: dict[tuple[str, str], float] = defaultdict(float)
         self.rotary_dims: dict[tuple[str, str], int] = {}
+        #: By label of the site: the norms of q and k that are fused, or why they are not.
+        self.norms: dict[str, Norm | str] = {}
 
     def check(self, model: nn.Module) -> None:
         if not self.sites:
@@ -156,15 +160,35 @@ class _Plan:
         self.worst[key] = max(self.worst[key], error)
         self.rotary_dims[key] = max(self.rotary_dims.get(key, 0), 2 * pairs)
 
-    def apply(self) -> None:
+    def make_twins(self) -> None:
         by_file: dict[str, dict[str, Callable[..., Any]]] = defaultdict(dict)
         for (file, name), known in self.functions.items():
             if known.behaviour is not None:
                 by_file[file][name] = known.replacement
         for file, functions in by_file.items():
             twin(file, functions)
+
+    def fuse_norms(self) -> None:
+        """Finds the norms of q and k that are fused with the rotation."""
+        found: dict[tuple[Any, ...], Norm | str] = {}
         for site in self.sites:
-            _rebind(site, self.functions)
+            names = norms_of(site)
+            if names is None or not site.use.functions:
+                continue
+            key = (site.use, layer_key(site.module, names))
+            if key not in found:
+                known = self.functions[(site.use.file, site.use.functions[0])]
+                near = _nearest(site.path, self.tables)
+                if known.behaviour is None or not near:
+                    found[key] = "its rotation is made of several functions"
+                else:
+                    found[key] = fusible(site, names, known.signature, known.behaviour, near[0])
+            self.norms[site.label] = found[key]
+
+    def apply(self) -> None:
+        for site in self.sites:
+            norm = self.norms.get(site.label)
+            _rebind(site, self.functions, norm if isinstance(norm, Norm) else None)
 
     def replaced(self) -> tuple[Replaced, ...]:
         groups: dict[tuple[str, str, str], list[Site]] = defaultdict(list)
@@ -187,7 +211,17 @@ class _Plan:
             rotary_dim=self.rotary_dims[key],
             head_dim=_head_dim(module),
             difference=self.worst[key],
+            **self._norms(sites),
         )
+
+    def _norms(self, sites: list[Site]) -> dict[str, Any]:
+        found = [self.norms[site.label] for site in sites if site.label in self.norms]
+        fused = [norm for norm in found if isinstance(norm, Norm)]
+        return {
+            "norm": str(fused[0]) if fused else "",
+            "fused": len(fused),
+            "kept": tuple(dict.fromkeys(norm for norm in found if isinstance(norm, str))),
+        }
 
 
 def _head_dim(module: nn.Module) -> int:
@@ -280,10 +314,15 @@ def _bound_methods(site: Site) -> list[str]:
     return held
 
 
-def _rebind(site: Site, functions: dict[tuple[str, str], Known]) -> None:
+def _rebind(site: Site, functions: dict[tuple[str, str], Known], norm: Norm | None) -> None:
     for name in _bound_methods(site):
         if site.use.static:
             new: Any = functions[(site.use.file, site.use.method)].replacement
+        elif norm is not None and (names := norms_of(site)) is not None:
+            function = getattr(type(site.module), site.use.method)
+            fused = fused_method(function, site.use.file, names, norm)
+            object.__setattr__(site.module, HANDS_ON, hand_on)
+            new = types.MethodType(fused, site.module)
         else:
             function = getattr(type(site.module), site.use.method)
             new = types.MethodType(_rebuilt(function, site.use.file), site.module)
@@ -315,6 +354,7 @@ def undo(model: nn.Module) -> None:
     for module in model.modules():
         exact.undo(module)
     for site in sites_of(model):
+        vars(site.module).pop(HANDS_ON, None)
         for name in _replaced_attributes(site):
             del vars(site.module)[name]
             if name != site.use.method:  # where another library keeps it
@@ -322,13 +362,17 @@ def undo(model: nn.Module) -> None:
                 object.__setattr__(site.module, name, types.MethodType(method, site.module))
 
 
-def patch(model: nn.Module, *, angles: Angles = "model") -> Patch:
+def patch(model: nn.Module, *, angles: Angles = "model", norms: Norms = "fused") -> Patch:
     """Rotates queries and keys of a transformers model by rotary's kernels.
 
     angles: "model" takes the model's own cos and sin, so that results stay what they were (float32
     to about 1e-6, bfloat16 and float16 to about one unit in the last place, as the kernel rounds
     once where the model's own code rounds three times). "exact" makes them of exact angles, from
     the model's config: for contexts beyond 100,000 positions.
+
+    norms: "fused" normalises queries and keys in one pass with their rotation, where the kernels
+    have the model's norm and both stand side by side; the report says where. The bits are those of
+    the model's norm, then the rotation. "own" leaves norms to the model, as torch.vmap needs it.
 
     Before anything is replaced every function is compared with its replacement, on random queries
     and keys and on the cos and sin that the model makes. Raises ValueError, and leaves the model as
@@ -339,8 +383,13 @@ def patch(model: nn.Module, *, angles: Angles = "model") -> Patch:
     """
     if angles not in ("model", "exact"):
         raise ValueError(f'[patch] angles must be "model" or "exact", got {angles!r}')
+    if norms not in ("fused", "own"):
+        raise ValueError(f'[patch] norms must be "fused" or "own", got {norms!r}')
     plan = _Plan(model)
     plan.check(model)
+    plan.make_twins()
+    if norms == "fused":
+        plan.fuse_norms()
     tables = exact.prepare(model, plan.tables) if angles == "exact" else {}
     plan.apply()
     for path, (module, forward) in tables.items():

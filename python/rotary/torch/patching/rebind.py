@@ -48,14 +48,28 @@ def uses(function: types.FunctionType, names: Mapping[str, Any], file: str) -> s
     return found
 
 
-def rebuilt(function: types.FunctionType, file: str, scope: dict[str, Any]) -> types.FunctionType:
-    """The function with `scope` for its globals, inside its decorators too."""
+def renamed(code: types.CodeType, names: Mapping[str, str]) -> types.CodeType:
+    """The code, which looks up other names."""
+    constants = tuple(
+        renamed(c, names) if isinstance(c, types.CodeType) else c for c in code.co_consts
+    )
+    return code.replace(co_names=tuple(names.get(n, n) for n in code.co_names), co_consts=constants)
+
+
+def rebuilt(
+    function: types.FunctionType,
+    file: str,
+    scope: dict[str, Any],
+    names: Mapping[str, str] | None = None,
+) -> types.FunctionType:
+    """The function with `scope` for its globals, inside its decorators too. `names` are those that
+    it looks up in place of others."""
     closure = tuple(
-        _rebuilt_cell(cell, function, file, scope) for cell in function.__closure__ or ()
+        _rebuilt_cell(cell, function, file, scope, names) for cell in function.__closure__ or ()
     )
     inside = function.__globals__.get("__name__") == file
     new = types.FunctionType(
-        function.__code__,
+        renamed(function.__code__, names) if inside and names else function.__code__,
         scope if inside else function.__globals__,
         function.__name__,
         function.__defaults__,
@@ -69,14 +83,18 @@ def rebuilt(function: types.FunctionType, file: str, scope: dict[str, Any]) -> t
 
 
 def _rebuilt_cell(
-    cell: types.CellType, owner: types.FunctionType, file: str, scope: dict[str, Any]
+    cell: types.CellType,
+    owner: types.FunctionType,
+    file: str,
+    scope: dict[str, Any],
+    names: Mapping[str, str] | None,
 ) -> types.CellType:
     held = _content(cell)
     if not isinstance(held, types.FunctionType) or held is owner:
         return cell
     if all(each.__globals__.get("__name__") != file for each in wrapped_functions(held)):
         return cell
-    return types.CellType(rebuilt(held, file, scope))
+    return types.CellType(rebuilt(held, file, scope, names))
 
 
 _REPLACED = "__replaced__"

@@ -27,6 +27,11 @@ class Replaced:
     head_dim: int
     #: Largest difference from the model's own on the probe, in units of the largest element.
     difference: float
+    #: The norm of q and k, as in "rms" or "rms, all heads", and how many modules have it fused.
+    norm: str = ""
+    fused: int = 0
+    #: Why norms of other modules are not fused.
+    kept: tuple[str, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -58,14 +63,21 @@ class Patch:
 
     def __repr__(self) -> str:
         state = "undone" if self._undo is None else f"angles: {self.angles}"
-        head = ("function", "called by", "family", "pairs", "rotates", "difference")
+        head = ("function", "called by", "family", "pairs", "rotates", "difference", "norm")
         rows = [head, *(_row(each) for each in self.replaced)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        for each in self.replaced:
+            lines += [f"norms of {each.caller} are not fused: {why}" for why in each.kept]
         return "\n".join([f"Patch ({state})", *(f"  {line.rstrip()}" for line in lines)])
 
 
-def _row(each: Replaced) -> tuple[str, str, str, str, str, str]:
+def _row(each: Replaced) -> tuple[str, ...]:
     rotated = f"{each.rotary_dim} of {each.head_dim}" if each.partial else f"{each.rotary_dim}"
     called = f"{each.layers} x {each.caller}"
-    return each.function, called, each.family, each.pairing, rotated, f"{each.difference:.1e}"
+    norm = ""
+    if each.fused:
+        some = "" if each.fused == each.layers else f" in {each.fused}"
+        norm = f"{each.norm} (fused{some})"
+    difference = f"{each.difference:.1e}"
+    return each.function, called, each.family, each.pairing, rotated, difference, norm

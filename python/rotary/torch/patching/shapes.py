@@ -97,6 +97,38 @@ ROTATIONS = (
     ("interleaved", "interleaved", "doubled", "backward"),
 )
 
+#: Attributes that hold the norms of queries and of keys.
+NORMS = (
+    ("q_norm", "k_norm"),
+    ("query_layernorm", "key_layernorm"),
+    ("q_layernorm", "k_layernorm"),
+    ("query_norm", "key_norm"),
+)
+#: Attributes of a norm that hold its epsilon.
+EPSILONS = ("variance_epsilon", "eps", "epsilon", "norm_eps")
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What a norm does, in the words of qk_norm_rope."""
+
+    kind: Literal["rms", "rms_one_plus", "layer"]
+    rounding: Literal["tensor", "every_step"]
+    eps: float
+    has_weight: bool
+    has_bias: bool
+    scope: Literal["head", "all_heads"] = "head"
+    order: Literal["before", "after"] = "before"
+
+    def __str__(self) -> str:
+        words: list[str] = [self.kind]
+        if self.scope == "all_heads":
+            words.append("all heads")
+        if self.order == "after":
+            words.append("after")
+        return ", ".join(words)
+
+
 #: Shapes of position_ids that rotary modules take: b batch, t tokens, digits axes.
 POSITION_SHAPES = ("bt", "t2", "bt2", "3bt", "2bt", "4bt", "t3", "1t")
 
