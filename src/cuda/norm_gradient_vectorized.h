@@ -13,7 +13,7 @@
 namespace rotary::internal::cuda {
 
 /// Upper bound of a block's threads.
-inline constexpr int kMaxNormGradientThreads = 320;
+inline constexpr int kMaxNormGradientThreads = 256;
 
 /// One operand. Strides are in packs. A block has `slots` heads at a time: `groups` heads of each
 /// of `tokens` tokens, in `passes` passes over the heads.
