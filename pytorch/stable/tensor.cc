@@ -11,10 +11,6 @@
 #include "pytorch/shared/call_positions.h"
 #include "pytorch/stable/arguments.h"
 
-// In libtorch_cuda, which PyTorch for CPUs does not have: null there.
-extern "C" [[gnu::weak]] AOTITorchError aoti_torch_get_current_cuda_stream(
-    std::int32_t device_index, void** ret_stream);
-
 namespace rotary::torch::stable {
 namespace {
 
@@ -31,6 +27,8 @@ struct ScalarTypes {
   std::int32_t cpu = aoti_torch_device_type_cpu();
   std::int32_t cuda = aoti_torch_device_type_cuda();
 };
+
+CurrentStream current_stream = nullptr;  // set once, before any call
 
 const ScalarTypes& numbers() {
   static const ScalarTypes all;
@@ -221,13 +219,15 @@ DeviceGuard::~DeviceGuard() {
   if (guard_ != nullptr) aoti_torch_delete_device_guard(guard_);
 }
 
+void use_current_stream(CurrentStream function) noexcept { current_stream = function; }
+
 Stream stream_of(const Description& x) {
   if (x.device.type == DeviceType::kCpu) return {};
-  if (aoti_torch_get_current_cuda_stream == nullptr || !has_cuda()) {
+  if (current_stream == nullptr || !has_cuda()) {
     throw std::runtime_error("rotary's PyTorch operators were built without CUDA");
   }
   void* stream = nullptr;
-  check(aoti_torch_get_current_cuda_stream(x.device_index, &stream), "get_current_cuda_stream");
+  check(current_stream(x.device_index, &stream), "get_current_cuda_stream");
   // Kernels wait for earlier work of the stream themselves: programmatic launch is always safe.
   return {.handle = stream, .overlap = true};
 }

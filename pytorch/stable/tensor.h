@@ -102,6 +102,11 @@ class DeviceGuard {
   DeviceGuardHandle guard_ = nullptr;
 };
 
+/// PyTorch's function for the current stream of a device.
+using CurrentStream = AOTITorchError (*)(std::int32_t device_index, void** stream);
+/// Without one, or with null, tensors on CUDA are refused.
+void use_current_stream(CurrentStream function) noexcept;
+
 /// PyTorch's current stream of the tensor's device.
 Stream stream_of(const Description& x);
 

@@ -10,6 +10,7 @@ for which the stable ABI has no C++. This file and stable_derivatives.py need Py
 from __future__ import annotations
 
 import ctypes
+import os
 import sysconfig
 import weakref
 from collections import defaultdict
@@ -199,6 +200,16 @@ def _takes(from_handle: Any, to_handle: Any) -> bool:
     return alive() is None
 
 
+def _current_stream() -> int | None:
+    """Address of PyTorch's function for the current stream on CUDA; None without CUDA. The linker
+    does not find it: Python has loaded libtorch_cuda for PyTorch's own module alone."""
+    try:
+        loaded = ctypes.CDLL("libtorch_cuda.so", mode=os.RTLD_NOLOAD)
+        return ctypes.cast(loaded.aoti_torch_get_current_cuda_stream, ctypes.c_void_p).value
+    except (AttributeError, OSError):
+        return None
+
+
 def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
     """Functions of the library that go around the dispatcher (pytorch/stable/python_calls.cc). None
     where this PyTorch or this Python has not all that they use, which is not in the stable ABI."""
@@ -246,8 +257,8 @@ class Operators:
         for schema in schemas():
             self._library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         implement = ctypes.CDLL(str(path)).rotary_torch_implement
-        implement.argtypes, implement.restype = [ctypes.c_char_p], ctypes.c_char_p
-        error = implement(namespace.encode())
+        implement.argtypes, implement.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_char_p
+        error = implement(namespace.encode(), _current_stream())
         if error:
             raise ImportError(f"rotary: {path.name}: {error.decode()}")
         self.ops = getattr(torch.ops, namespace)
