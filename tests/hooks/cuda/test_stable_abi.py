@@ -3,9 +3,13 @@
 """The tests of ../stable_cases.py on a GPU, and those of streams and graphs (scripts/gpu_hooks.sh).
 A direct call and one through the dispatcher read PyTorch's current stream apart from each other."""
 
-import stable_cases
+import pytest
+import torch
 from stable_cases import *  # noqa: F403
-from stable_cases import DEVICE, ROPE, TEXT, arange, pytest, random, rotary, torch
+from stable_cases import DEVICE, ROPE, TEXT, arange, random
+
+import rotary.torch
+from rotary.torch import _library
 
 
 def through_the_dispatcher(x, **positions):
@@ -13,7 +17,7 @@ def through_the_dispatcher(x, **positions):
 
 
 def directly(x, positions=None, first=0):
-    found = stable_cases._library.calls.direct["rotate"]((x,), TEXT, positions, None, first, -3)
+    found = _library.calls.direct["rotate"]((x,), TEXT, positions, None, first, -3)
     assert found is not NotImplemented and found is not None
     return found
 
