@@ -21,7 +21,7 @@ import torch
 
 import rotary
 import rotary.torch
-from rotary.torch.functional import rotate_all, rotate_all_by_table
+from rotary.torch.functional import _operator
 from rotary.torch.stable_abi import Operators
 
 TEXT = rotary.torch.rope_text(rotary.Rope(head_dim=128, theta=5e5, pairing="half"))
@@ -50,24 +50,29 @@ def backward(rotate: Callable[..., object], tensors: tuple[torch.Tensor, ...]) -
 def candidates(
     stable: Operators, tensors: tuple[torch.Tensor, ...], table: tuple[torch.Tensor, ...]
 ) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
-    """What is called: by the present build, by the other."""
+    """What is called: by the present build, by the other; by the same function of rotary.torch."""
     rest = (TEXT, None, None, 7, -3)
     by_table = (*table, TEXT, -3)
     ops = torch.ops.rotary.rotate.default, stable.ops.rotate.default
+
+    def functions(name: str) -> tuple[Callable[..., object], Callable[..., object]]:
+        return _operator(name), _operator(name, stable.ops, stable)
+
+    rotate, in_place, table_rotate = map(functions, ("rotate", "rotate_", "rotate_table"))
     return {
-        "function": (lambda: rotate_all(tensors, *rest), lambda: stable.rotate(tensors, *rest)),
+        "function": (lambda: rotate[0](tensors, *rest), lambda: rotate[1](tensors, *rest)),
         "torch.ops": (lambda: ops[0](tensors, *rest), lambda: ops[1](tensors, *rest)),
         "in place": (
-            lambda: rotary.torch.rotate_(*tensors, rope=TEXT, first=7),
-            lambda: stable.rotate_(tensors, *rest),
+            lambda: in_place[0](tensors, *rest),
+            lambda: in_place[1](tensors, *rest),
         ),
         "table": (
-            lambda: rotate_all_by_table(tensors, *by_table),
-            lambda: stable.rotate_table(tensors, *by_table),
+            lambda: table_rotate[0](tensors, *by_table),
+            lambda: table_rotate[1](tensors, *by_table),
         ),
         "with backward": (
-            lambda: backward(lambda x: rotate_all(tuple(x), *rest), tensors),
-            lambda: backward(lambda x: stable.rotate(tuple(x), *rest), tensors),
+            lambda: backward(lambda x: rotate[0](tuple(x), *rest), tensors),
+            lambda: backward(lambda x: rotate[1](tuple(x), *rest), tensors),
         ),
     }
 

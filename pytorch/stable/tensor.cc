@@ -43,24 +43,6 @@ DType dtype_of(std::string_view function, std::int32_t scalar_type) {
                               std::to_string(scalar_type) + " are not supported");
 }
 
-/// Strides of memory without gaps with the dimensions in the order of those of `x`; at most four.
-Dims dense_strides(const Description& x) {
-  std::array<std::size_t, kMaxRank> order{};
-  const auto rank = static_cast<std::size_t>(x.dim);
-  for (std::size_t i = 0; i < rank; ++i) {  // insertion sort, by falling strides
-    std::size_t at = i;
-    for (; at > 0 && x.strides[order[at - 1]] < x.strides[i]; --at) order[at] = order[at - 1];
-    order[at] = i;
-  }
-  Dims strides{};
-  std::int64_t next = 1;
-  for (std::size_t i = rank; i-- > 0;) {
-    strides[order[i]] = next;
-    next *= std::max<std::int64_t>(x.sizes[order[i]], 1);
-  }
-  return strides;
-}
-
 Tensor empty_strided(const Description& like, std::int64_t dim, const std::int64_t* sizes,
                      const std::int64_t* strides, std::int32_t scalar_type) {
   AtenTensorHandle made = nullptr;
@@ -171,6 +153,23 @@ void* const_data(const Tensor& x) {
   const void* data = nullptr;
   check(torch_get_const_data_ptr(x.get(), &data), "const_data_ptr");
   return const_cast<void*>(data);
+}
+
+Dims dense_strides(const Description& x) {
+  std::array<std::size_t, kMaxRank> order{};
+  const auto rank = static_cast<std::size_t>(x.dim);
+  for (std::size_t i = 0; i < rank; ++i) {  // insertion sort, by falling strides
+    std::size_t at = i;
+    for (; at > 0 && x.strides[order[at - 1]] < x.strides[i]; --at) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  Dims strides{};
+  std::int64_t next = 1;
+  for (std::size_t i = rank; i-- > 0;) {
+    strides[order[i]] = next;
+    next *= std::max<std::int64_t>(x.sizes[order[i]], 1);
+  }
+  return strides;
 }
 
 Tensor empty_like(const Description& like) {

@@ -79,6 +79,9 @@ void* mutable_data(const Tensor& x);
 /// As a void*: PyTorch's lazily cloned tensors stay as they are, and nobody writes through it.
 void* const_data(const Tensor& x);
 
+/// Strides of memory without gaps with the dimensions in the order of those of `x`; at most four.
+Dims dense_strides(const Description& x);
+
 /// A new tensor of the type and on the device of `like`, with its strides where these are dense,
 /// or dense ones in the same order; contiguous for more than four dimensions.
 Tensor empty_like(const Description& like);
