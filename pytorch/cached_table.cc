@@ -14,6 +14,7 @@
 #include "pytorch/errors.h"
 #include "pytorch/operator.h"
 #include "pytorch/rope_cache.h"
+#include "pytorch/rotation_op.h"
 #include "pytorch/views.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
@@ -73,19 +74,24 @@ void apply_cached_meta(at::TensorList tensors, const at::Tensor& /*cos*/, const 
   for (const at::Tensor& x : tensors) check_rank(table_op_name(kOp), x, token_dim);
 }
 
+template <TableOp kOp>
+const auto& cached_operator() {
+  static const auto handle =
+      find_operator<CachedTableSignature>((std::string("rotary::") + table_op_name(kOp)).c_str());
+  return handle;
+}
+
 /// Not differentiable: an inference cache has no gradient, and rotate_table has one.
 template <TableOp kOp>
 void apply_cached_autograd(at::TensorList tensors, const at::Tensor& cos, const at::Tensor& sin,
                            std::string_view rope, const OptionalTensor& positions,
                            std::int64_t token_dim) {
-  static const auto handle =
-      find_operator<CachedTableSignature>((std::string("rotary::") + table_op_name(kOp)).c_str());
   TORCH_CHECK_VALUE(!::torch::autograd::compute_requires_grad(tensors, cos, sin), "[",
                     table_op_name(kOp),
                     "] has no gradient: use rotate_table for tensors that need one");
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    handle.call(tensors, cos, sin, rope, positions, token_dim);
+    cached_operator<kOp>().call(tensors, cos, sin, rope, positions, token_dim);
   }
   for (const at::Tensor& x : tensors) ::torch::autograd::increment_version(x);
 }
@@ -104,6 +110,15 @@ void implement_by_table(::torch::Library& m) {
 }
 
 }  // namespace
+
+void call_cached_table(RotationOp op, at::TensorList tensors, const at::Tensor& cos,
+                       const at::Tensor& sin, std::string_view rope,
+                       const OptionalTensor& positions, std::int64_t token_dim) {
+  const auto& handle = op == RotationOp::kRotate ? cached_operator<TableOp::kRotate>()
+                                                 : cached_operator<TableOp::kAdjoint>();
+  handle.call(tensors, cos, sin, rope, positions, token_dim);
+}
+
 }  // namespace rotary::torch
 
 TORCH_LIBRARY_FRAGMENT(rotary, m) {

@@ -27,6 +27,11 @@ std::vector<at::Tensor> call_table(RotationOp op, at::TensorList tensors, const 
                                    const at::Tensor& sin, std::string_view rope,
                                    std::int64_t token_dim);
 
+/// torch.ops.rotary.rotate_table_ or adjoint_table_: see cached_table.cc.
+void call_cached_table(RotationOp op, at::TensorList tensors, const at::Tensor& cos,
+                       const at::Tensor& sin, std::string_view rope,
+                       const std::optional<at::Tensor>& positions, std::int64_t token_dim);
+
 /// torch.ops.rotary.rotate_learned; `op` is "rotate", "adjoint" or "unrotate".
 std::vector<at::Tensor> call_learned(std::string_view op, at::TensorList tensors,
                                      std::string_view rope, const at::Tensor& frequencies,

@@ -6,6 +6,7 @@
 //
 //   rotate(tensors, rope, positions, cu_seqlens, first, token_dim) -> tensor, or a tuple of several
 //   rotate_table(tensors, cos, sin, rope, token_dim)               -> likewise
+//   rotate_table_(tensors, cos, sin, rope, positions, token_dim)   -> the tensors
 //
 // They return NotImplemented, and the caller falls back to torch.ops, for Tensor subclasses, under
 // torch function modes, while torch.jit traces, for symbolic integers, and for arguments of wrong
@@ -27,6 +28,7 @@
 namespace {
 
 using rotary::torch::call;
+using rotary::torch::call_cached_table;
 using rotary::torch::call_in_place;
 using rotary::torch::call_table;
 using rotary::torch::RotationOp;
@@ -142,6 +144,11 @@ auto without_gil(const Work& work) {
   return work();
 }
 
+/// The tensors of a call in place, as its result.
+PyObject* written(PyObject* tuple) {
+  return new_reference(PyTuple_GET_SIZE(tuple) == 1 ? PyTuple_GET_ITEM(tuple, 0) : tuple);
+}
+
 PyObject* wrap(std::vector<at::Tensor>&& results) {
   if (results.size() == 1) return THPVariable_Wrap(std::move(results[0]));
   PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(results.size()));
@@ -175,7 +182,7 @@ PyObject* rotation(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t 
       call_in_place(kOp, tensors.get(), rope,
                     {positions.get(), cu_seqlens.get(), first, token_dim});
     });
-    return new_reference(PyTuple_GET_SIZE(tuple) == 1 ? PyTuple_GET_ITEM(tuple, 0) : tuple);
+    return written(tuple);
   } else {
     return wrap(without_gil([&] {
       return call(kOp, tensors.get(), rope, {positions.get(), cu_seqlens.get(), first, token_dim});
@@ -204,6 +211,31 @@ PyObject* table_rotation(PyObject* /*module*/, PyObject* const* arguments, Py_ss
   END_HANDLE_TH_ERRORS
 }
 
+template <RotationOp kOp>
+PyObject* cached_table_rotation(PyObject* /*module*/, PyObject* const* arguments,
+                                Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  Arguments from(arguments, count, 6);
+  BorrowedList tensors;
+  Borrowed cos;
+  Borrowed sin;
+  std::string_view rope;
+  Borrowed positions;
+  std::int64_t token_dim = 0;
+  PyObject* const tuple = from.read(tensors);
+  from.read(cos, /*may_be_none=*/false);
+  from.read(sin, /*may_be_none=*/false);
+  from.read(rope);
+  from.read(positions, /*may_be_none=*/true);
+  from.read(token_dim);
+  if (!from.ok) return new_reference(Py_NotImplemented);
+  without_gil([&] {
+    call_cached_table(kOp, tensors.get(), *cos.get(), *sin.get(), rope, positions.get(), token_dim);
+  });
+  return written(tuple);
+  END_HANDLE_TH_ERRORS
+}
+
 using FastCall = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
 
 PyMethodDef method(const char* name, FastCall function) {
@@ -213,16 +245,19 @@ PyMethodDef method(const char* name, FastCall function) {
 }
 
 PyModuleDef* definition() {
-  static PyMethodDef methods[] = {method("rotate", rotation<RotationOp::kRotate, false>),
-                                  method("rotate_", rotation<RotationOp::kRotate, true>),
-                                  method("adjoint", rotation<RotationOp::kAdjoint, false>),
-                                  method("unrotate", rotation<RotationOp::kUnrotate, false>),
-                                  method("unrotate_", rotation<RotationOp::kUnrotate, true>),
-                                  method("shift", rotation<RotationOp::kShift, false>),
-                                  method("shift_", rotation<RotationOp::kShift, true>),
-                                  method("rotate_table", table_rotation<RotationOp::kRotate>),
-                                  method("adjoint_table", table_rotation<RotationOp::kAdjoint>),
-                                  {nullptr, nullptr, 0, nullptr}};
+  static PyMethodDef methods[] = {
+      method("rotate", rotation<RotationOp::kRotate, false>),
+      method("rotate_", rotation<RotationOp::kRotate, true>),
+      method("adjoint", rotation<RotationOp::kAdjoint, false>),
+      method("unrotate", rotation<RotationOp::kUnrotate, false>),
+      method("unrotate_", rotation<RotationOp::kUnrotate, true>),
+      method("shift", rotation<RotationOp::kShift, false>),
+      method("shift_", rotation<RotationOp::kShift, true>),
+      method("rotate_table", table_rotation<RotationOp::kRotate>),
+      method("adjoint_table", table_rotation<RotationOp::kAdjoint>),
+      method("rotate_table_", cached_table_rotation<RotationOp::kRotate>),
+      method("adjoint_table_", cached_table_rotation<RotationOp::kAdjoint>),
+      {nullptr, nullptr, 0, nullptr}};
   static PyModuleDef module = {PyModuleDef_HEAD_INIT,
                                "_calls",
                                "torch.ops.rotary without boxing.",

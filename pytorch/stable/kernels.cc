@@ -330,11 +330,14 @@ void implement_all(const char* operators, const char* key) {
 }  // namespace rotary::torch::stable
 
 /// Implements the operators of a namespace, whose schemas are defined already, for CPU and CUDA.
+/// `current_stream`: aoti_torch_get_current_cuda_stream of libtorch_cuda, null without CUDA. It
+/// cannot be linked: PyTorch for CPUs does not have it, and Python loads that library for itself.
 /// Returns null, or the reason of a failure, which is valid until the next call.
 extern "C" [[gnu::visibility("default")]] const char* rotary_torch_implement(
-    const char* operators) noexcept {
+    const char* operators, rotary::torch::stable::CurrentStream current_stream) noexcept {
   static auto* const error = new std::string;
   try {
+    rotary::torch::stable::use_current_stream(current_stream);
     for (const char* key : {"CPU", "CUDA"}) rotary::torch::stable::implement_all(operators, key);
     return nullptr;
   } catch (const std::exception& caught) {

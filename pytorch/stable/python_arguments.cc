@@ -3,6 +3,8 @@
 
 #include "pytorch/stable/python_arguments.h"
 
+#include <algorithm>
+
 namespace rotary::torch::stable {
 namespace {
 
@@ -26,14 +28,21 @@ Python& python() {
 }
 
 bool dispatcher_is_needed() {
+  PyObject* const level = PyDict_GetItemWithError(python().forward_ad, python().current_level);
+  if (level == nullptr || PyLong_AsLong(level) >= 0) return true;
+  const CppFunctions& cpp = python().cpp;
+  if (cpp.key_is_included != nullptr) {
+    const auto is_included = [&cpp](std::uint16_t key) { return cpp.key_is_included(key); };
+    return cpp.dispatch_modes() != 0 || cpp.function_modes() != 0 || cpp.has_callbacks() ||
+           std::any_of(cpp.keys.begin(), cpp.keys.end(), is_included);
+  }
   PyObject* const functions = python().needs_dispatcher;
   const Py_ssize_t count = PyTuple_Size(functions);
   for (Py_ssize_t i = 0; i < count; ++i) {
     const Reference found(checked(PyObject_CallObject(PyTuple_GetItem(functions, i), nullptr)));
     if (is_true(found.get())) return true;
   }
-  const Reference level(checked(PyObject_GetAttr(python().forward_ad, python().current_level)));
-  return PyLong_AsLong(level.get()) >= 0;
+  return false;
 }
 
 bool describe(PyObject* tensor, Input& to) {

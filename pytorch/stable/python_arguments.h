@@ -9,7 +9,9 @@
 #endif
 #include <Python.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -26,6 +28,17 @@ namespace rotary::torch::stable {
 
 // ---- What is used of PyTorch's Python -----------------------------------------------------------
 
+/// C++ functions of PyTorch's libraries, which the stable ABI does not have. By their names there,
+/// which state their parameters: null in a PyTorch that has others, where Python's are called.
+struct CppFunctions {
+  PyObject* (*wrap)(AtenTensorHandle moved) = nullptr;  // THPVariable_Wrap(at::TensorBase&&)
+  std::int64_t (*dispatch_modes)() = nullptr;  // c10::impl::TorchDispatchModeTLS::stack_len()
+  std::int64_t (*function_modes)() = nullptr;  // at::impl::PythonTorchFunctionTLS::stack_len()
+  bool (*has_callbacks)() = nullptr;           // at::hasCallbacks(), the profiler's
+  bool (*key_is_included)(std::uint16_t) = nullptr;  // c10::impl::tls_is_dispatch_key_included()
+  std::array<std::uint16_t, 3> keys{};  // of the tracer and of transforms of torch.func
+};
+
 struct Python {
   PyObject* tensor = nullptr;     // types
   PyObject* parameter = nullptr;  //
@@ -34,9 +47,10 @@ struct Python {
   bool handles_are_taken = false;         // whether it takes the handle's reference
   PyObject* increment_version = nullptr;  // of tensors that were written to
   PyObject* needs_dispatcher = nullptr;   // functions, true if the dispatcher has to see a call
-  PyObject* forward_ad = nullptr;         // a module
+  PyObject* forward_ad = nullptr;         // the variables of a module
   PyObject* current_level = nullptr;      // names
   PyObject* requires_grad = nullptr;      //
+  CppFunctions cpp{};
 };
 
 Python& python();

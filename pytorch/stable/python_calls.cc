@@ -10,7 +10,7 @@
 //
 // They return None where all that is missing is a derivative, and NotImplemented for what the
 // dispatcher has to see: Tensor subclasses, transforms, modes, the profiler, arguments of wrong
-// types, and tensors that need a copy.
+// types, and tensors that need a copy. with_fallback() makes functions that then call another one.
 
 #include <array>
 #include <memory>
@@ -61,17 +61,30 @@ struct Results {
     for (const Input& x : inputs) {
       const TensorView in = heads_view(name, x.described, x.data, token_dim);
       tensors.push_back(empty_like(x.described));
-      const Description made(name, tensors.back());
-      operands.emplace_back(in, heads_view(name, made, mutable_data(tensors.back()), token_dim));
+      operands.emplace_back(in, result_view(name, x.described, token_dim));
     }
   }
 
   std::vector<Tensor> tensors{};
   std::vector<Operand> operands{};
+
+ private:
+  /// Of the last tensor, whose strides are known: PyTorch is not asked, 6 calls for each result.
+  TensorView result_view(const char* name, const Description& like, std::int64_t token_dim) {
+    void* const data = mutable_data(tensors.back());
+    if (like.dim > kMaxRank) {
+      return heads_view(name, Description(name, tensors.back()), data, token_dim);
+    }
+    const Dims strides = dense_strides(like);
+    Description made = like;
+    made.strides = strides.data();
+    return heads_view(name, made, data, token_dim);
+  }
 };
 
 /// As Python's.
 PyObject* wrap(Tensor& x) {
+  if (python().cpp.wrap != nullptr) return checked(python().cpp.wrap(x.get()));  // leaves it empty
   const Reference handle(checked(PyCapsule_New(x.get(), nullptr, nullptr)));
   const Python& used = python();
   PyObject* const made =
@@ -269,38 +282,103 @@ PyObject* rotate_cached_table(PyObject* /*module*/, PyObject* const* arguments, 
 
 using FastCall = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
 
+/// What a call gives; or fallback(refusal, *arguments), where it returns None or NotImplemented.
+template <FastCall kFunction>
+PyObject* or_else(PyObject* fallback, PyObject* const* arguments, Py_ssize_t count) {
+  PyObject* const result = kFunction(nullptr, arguments, count);
+  if (result != Py_None && result != Py_NotImplemented) return result;
+  const Reference all(PyTuple_New(count + 1));
+  if (all.get() == nullptr) return nullptr;
+  PyTuple_SetItem(all.get(), 0, result);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyTuple_SetItem(all.get(), i + 1, new_reference(arguments[i]));
+  }
+  return PyObject_CallObject(fallback, all.get());
+}
+
 PyMethodDef method(const char* name, FastCall function) {
   // METH_FASTCALL tells Python the real signature.
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
           METH_FASTCALL, nullptr};
 }
 
-PyModuleDef* definition() {
+/// A function, and the same with a fallback as its `self`.
+struct Call {
+  PyMethodDef alone;
+  PyMethodDef with_fallback;
+};
+
+template <FastCall kFunction>
+Call named(const char* name) {
+  return {method(name, kFunction), method(name, or_else<kFunction>)};
+}
+
+std::span<Call> all_calls() {
   using enum RotationOp;
-  static PyMethodDef methods[] = {method("rotate", rotate<kRotate>),
-                                  method("adjoint", rotate<kAdjoint>),
-                                  method("unrotate", rotate<kUnrotate>),
-                                  method("unrotate_adjoint", rotate<kUnrotateAdjoint>),
-                                  method("shift", rotate<kShift>),
-                                  method("rotate_", rotate_in_place<kRotate>),
-                                  method("adjoint_", rotate_in_place<kAdjoint>),
-                                  method("unrotate_", rotate_in_place<kUnrotate>),
-                                  method("shift_", rotate_in_place<kShift>),
-                                  method("rotate_table", rotate_table<kRotate>),
-                                  method("adjoint_table", rotate_table<kAdjoint>),
-                                  method("rotate_table_", rotate_cached_table<kRotate>),
-                                  method("adjoint_table_", rotate_cached_table<kAdjoint>),
-                                  {nullptr, nullptr, 0, nullptr}};
+  static std::array calls = {
+      named<rotate<kRotate>>("rotate"),
+      named<rotate<kAdjoint>>("adjoint"),
+      named<rotate<kUnrotate>>("unrotate"),
+      named<rotate<kUnrotateAdjoint>>("unrotate_adjoint"),
+      named<rotate<kShift>>("shift"),
+      named<rotate_in_place<kRotate>>("rotate_"),
+      named<rotate_in_place<kAdjoint>>("adjoint_"),
+      named<rotate_in_place<kUnrotate>>("unrotate_"),
+      named<rotate_in_place<kShift>>("shift_"),
+      named<rotate_table<kRotate>>("rotate_table"),
+      named<rotate_table<kAdjoint>>("adjoint_table"),
+      named<rotate_cached_table<kRotate>>("rotate_table_"),
+      named<rotate_cached_table<kAdjoint>>("adjoint_table_"),
+  };
+  return calls;
+}
+
+/// (name, fallback) -> the function with this fallback.
+PyObject* with_fallback(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+  if (count == 2) {
+    for (Call& call : all_calls()) {
+      if (PyUnicode_CompareWithASCIIString(arguments[0], call.alone.ml_name) == 0) {
+        return PyCFunction_NewEx(&call.with_fallback, arguments[1], nullptr);
+      }
+    }
+  }
+  PyErr_SetString(PyExc_KeyError, "rotary: there is no direct call of this name");
+  return nullptr;
+}
+
+PyModuleDef* definition() {
+  static std::vector<PyMethodDef> methods;
+  if (methods.empty()) {
+    for (const Call& call : all_calls()) methods.push_back(call.alone);
+    methods.push_back(method("with_fallback", with_fallback));
+    methods.push_back({nullptr, nullptr, 0, nullptr});
+  }
   static PyModuleDef module = {PyModuleDef_HEAD_INIT,
                                "rotary_torch_calls",
                                "The operators around PyTorch's dispatcher.",
                                -1,
-                               methods,
+                               methods.data(),
                                nullptr,
                                nullptr,
                                nullptr,
                                nullptr};
   return &module;
+}
+
+/// From a tuple of their addresses, 0 for those that are not there, and the keys.
+CppFunctions functions_at(PyObject* members) {
+  const auto at = [members](Py_ssize_t i) { return PyLong_AsVoidPtr(PyTuple_GetItem(members, i)); };
+  CppFunctions found;
+  found.wrap = reinterpret_cast<decltype(found.wrap)>(at(0));
+  found.dispatch_modes = reinterpret_cast<decltype(found.dispatch_modes)>(at(1));
+  found.function_modes = reinterpret_cast<decltype(found.function_modes)>(at(2));
+  found.has_callbacks = reinterpret_cast<decltype(found.has_callbacks)>(at(3));
+  found.key_is_included = reinterpret_cast<decltype(found.key_is_included)>(at(4));
+  for (std::size_t i = 0; i < found.keys.size(); ++i) {
+    PyObject* const key = PyTuple_GetItem(members, static_cast<Py_ssize_t>(i) + 5);
+    found.keys[i] = static_cast<std::uint16_t>(PyLong_AsLong(key));
+  }
+  return found;
 }
 
 }  // namespace
@@ -311,7 +389,7 @@ PyModuleDef* definition() {
 extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
     PyObject* tensor, PyObject* parameter, PyObject* exchange, PyObject* from_handle,
     PyObject* handles_are_taken, PyObject* increment_version, PyObject* needs_dispatcher,
-    PyObject* forward_ad) {
+    PyObject* forward_ad, PyObject* cpp_functions) {
   using rotary::torch::stable::new_reference;
   const auto* api =
       static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(exchange, "dlpack_exchange_api"));
@@ -329,6 +407,7 @@ extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
                                      .needs_dispatcher = new_reference(needs_dispatcher),
                                      .forward_ad = new_reference(forward_ad),
                                      .current_level = PyUnicode_FromString("_current_level"),
-                                     .requires_grad = PyUnicode_FromString("requires_grad")};
+                                     .requires_grad = PyUnicode_FromString("requires_grad"),
+                                     .cpp = rotary::torch::stable::functions_at(cpp_functions)};
   return PyModule_Create(rotary::torch::stable::definition());
 }

@@ -11,10 +11,6 @@
 #include "pytorch/shared/call_positions.h"
 #include "pytorch/stable/arguments.h"
 
-// In libtorch_cuda, which PyTorch for CPUs does not have: null there.
-extern "C" [[gnu::weak]] AOTITorchError aoti_torch_get_current_cuda_stream(
-    std::int32_t device_index, void** ret_stream);
-
 namespace rotary::torch::stable {
 namespace {
 
@@ -32,6 +28,8 @@ struct ScalarTypes {
   std::int32_t cuda = aoti_torch_device_type_cuda();
 };
 
+CurrentStream current_stream = nullptr;  // set once, before any call
+
 const ScalarTypes& numbers() {
   static const ScalarTypes all;
   return all;
@@ -43,24 +41,6 @@ DType dtype_of(std::string_view function, std::int32_t scalar_type) {
   }
   throw std::invalid_argument('[' + std::string(function) + "] tensors of PyTorch's type " +
                               std::to_string(scalar_type) + " are not supported");
-}
-
-/// Strides of memory without gaps with the dimensions in the order of those of `x`; at most four.
-Dims dense_strides(const Description& x) {
-  std::array<std::size_t, kMaxRank> order{};
-  const auto rank = static_cast<std::size_t>(x.dim);
-  for (std::size_t i = 0; i < rank; ++i) {  // insertion sort, by falling strides
-    std::size_t at = i;
-    for (; at > 0 && x.strides[order[at - 1]] < x.strides[i]; --at) order[at] = order[at - 1];
-    order[at] = i;
-  }
-  Dims strides{};
-  std::int64_t next = 1;
-  for (std::size_t i = rank; i-- > 0;) {
-    strides[order[i]] = next;
-    next *= std::max<std::int64_t>(x.sizes[order[i]], 1);
-  }
-  return strides;
 }
 
 Tensor empty_strided(const Description& like, std::int64_t dim, const std::int64_t* sizes,
@@ -175,6 +155,23 @@ void* const_data(const Tensor& x) {
   return const_cast<void*>(data);
 }
 
+Dims dense_strides(const Description& x) {
+  std::array<std::size_t, kMaxRank> order{};
+  const auto rank = static_cast<std::size_t>(x.dim);
+  for (std::size_t i = 0; i < rank; ++i) {  // insertion sort, by falling strides
+    std::size_t at = i;
+    for (; at > 0 && x.strides[order[at - 1]] < x.strides[i]; --at) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  Dims strides{};
+  std::int64_t next = 1;
+  for (std::size_t i = rank; i-- > 0;) {
+    strides[order[i]] = next;
+    next *= std::max<std::int64_t>(x.sizes[order[i]], 1);
+  }
+  return strides;
+}
+
 Tensor empty_like(const Description& like) {
   if (like.dim > kMaxRank) {
     return empty(like, {like.sizes, like.sizes + like.dim}, like.scalar_type);
@@ -221,13 +218,15 @@ DeviceGuard::~DeviceGuard() {
   if (guard_ != nullptr) aoti_torch_delete_device_guard(guard_);
 }
 
+void use_current_stream(CurrentStream function) noexcept { current_stream = function; }
+
 Stream stream_of(const Description& x) {
   if (x.device.type == DeviceType::kCpu) return {};
-  if (aoti_torch_get_current_cuda_stream == nullptr || !has_cuda()) {
+  if (current_stream == nullptr || !has_cuda()) {
     throw std::runtime_error("rotary's PyTorch operators were built without CUDA");
   }
   void* stream = nullptr;
-  check(aoti_torch_get_current_cuda_stream(x.device_index, &stream), "get_current_cuda_stream");
+  check(current_stream(x.device_index, &stream), "get_current_cuda_stream");
   // Kernels wait for earlier work of the stream themselves: programmatic launch is always safe.
   return {.handle = stream, .overlap = true};
 }

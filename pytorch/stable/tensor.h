@@ -79,6 +79,9 @@ void* mutable_data(const Tensor& x);
 /// As a void*: PyTorch's lazily cloned tensors stay as they are, and nobody writes through it.
 void* const_data(const Tensor& x);
 
+/// Strides of memory without gaps with the dimensions in the order of those of `x`; at most four.
+Dims dense_strides(const Description& x);
+
 /// A new tensor of the type and on the device of `like`, with its strides where these are dense,
 /// or dense ones in the same order; contiguous for more than four dimensions.
 Tensor empty_like(const Description& like);
@@ -101,6 +104,11 @@ class DeviceGuard {
  private:
   DeviceGuardHandle guard_ = nullptr;
 };
+
+/// PyTorch's function for the current stream of a device.
+using CurrentStream = AOTITorchError (*)(std::int32_t device_index, void** stream);
+/// Without one, or with null, tensors on CUDA are refused.
+void use_current_stream(CurrentStream function) noexcept;
 
 /// PyTorch's current stream of the tensor's device.
 Stream stream_of(const Description& x);

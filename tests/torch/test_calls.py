@@ -48,6 +48,23 @@ def test_tables(op: str, device: str) -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("op", ["rotate_table_", "adjoint_table_"])
+def test_rows_of_a_table(op: str, count: int, device: str) -> None:
+    angles = torch.randn(9, 8, device=device)
+    given = tensors(device, count)
+    for at in (torch.tensor([3, 8, 0, 3, 1], device=device), None):
+        table = angles[: 5 if at is None else 9]
+        rest = (table.cos(), table.sin(), ROPE, at, -3)
+        copies, wanted = (tuple(x.clone() for x in given) for _ in range(2))
+        getattr(ops, op)(wanted, *rest)
+        found = getattr(calls, op)(copies, *rest)
+        assert found is (copies[0] if count == 1 else copies)
+        for a, b in zip(copies, wanted, strict=True):
+            assert torch.equal(a, b) and a._version == b._version
+    assert getattr(calls, op)(list(given), *rest) is NotImplemented
+
+
 def refused() -> dict[str, Callable[[], tuple[Any, ...]]]:
     class Subclass(torch.Tensor):
         pass

@@ -28,7 +28,7 @@ from ._library import calls, ops
 from .text import rope_text
 
 
-def _operator(name: str) -> Any:
+def _operator(name: str, ops: Any = ops, calls: Any = calls) -> Any:
     """torch.ops.rotary.<name> as a function of a tuple of tensors and the operator's other
     arguments. One tensor gives one result, several give a tuple; in place these are the tensors
     themselves. Calls go around torch.ops where they can (pytorch/python/calls.cc)."""

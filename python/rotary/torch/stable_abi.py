@@ -10,6 +10,7 @@ for which the stable ABI has no C++. This file and stable_derivatives.py need Py
 from __future__ import annotations
 
 import ctypes
+import os
 import sysconfig
 import weakref
 from collections import defaultdict
@@ -199,6 +200,36 @@ def _takes(from_handle: Any, to_handle: Any) -> bool:
     return alive() is None
 
 
+def _address(library: str, name: str) -> int:
+    """Of a function of a library that PyTorch has loaded; 0 if it has none. The linker would not
+    find it: Python loads PyTorch's libraries for PyTorch's own module alone."""
+    try:
+        loaded = ctypes.CDLL(library, mode=os.RTLD_NOLOAD)
+        return ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value or 0
+    except (AttributeError, OSError):
+        return 0
+
+
+def _cpp_functions() -> tuple[int, ...]:
+    """CppFunctions of pytorch/stable/python_arguments.h: addresses, and numbers of dispatch keys.
+    All that say whether the dispatcher has to see a call are 0 if one of them is missing."""
+    wrap = _address("libtorch_python.so", "_Z16THPVariable_WrapON2at10TensorBaseE")
+    questions = (
+        _address("libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"),
+        _address("libtorch_cpu.so", "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"),
+        _address("libtorch_cpu.so", "_ZN2at12hasCallbacksEv"),
+        _address("libc10.so", "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"),
+    )
+    names = ("Tracer", "FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode")
+    try:
+        keys = tuple(int(torch._C._dispatch_key_parse(name)) for name in names)
+    except (AttributeError, RuntimeError, TypeError):
+        keys = ()
+    if 0 in questions or not keys:
+        return (wrap, *(0 for _ in (*questions, *names)))
+    return wrap, *questions, *keys
+
+
 def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
     """Functions of the library that go around the dispatcher (pytorch/stable/python_calls.cc). None
     where this PyTorch or this Python has not all that they use, which is not in the stable ABI."""
@@ -218,7 +249,8 @@ def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
         given = (
             torch.Tensor, torch.nn.Parameter, exchange,
             from_handle, _takes(from_handle, handles.unsafe_alloc_void_ptr_from_tensor),
-            torch._C._increment_version, needs_dispatcher, torch.autograd.forward_ad,
+            torch._C._increment_version, needs_dispatcher, vars(torch.autograd.forward_ad),
+            _cpp_functions(),
         )  # fmt: skip
     except (AttributeError, TypeError):
         return calls
@@ -246,8 +278,9 @@ class Operators:
         for schema in schemas():
             self._library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         implement = ctypes.CDLL(str(path)).rotary_torch_implement
-        implement.argtypes, implement.restype = [ctypes.c_char_p], ctypes.c_char_p
-        error = implement(namespace.encode())
+        implement.argtypes, implement.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_char_p
+        stream = _address("libtorch_cuda.so", "aoti_torch_get_current_cuda_stream")
+        error = implement(namespace.encode(), stream)
         if error:
             raise ImportError(f"rotary: {path.name}: {error.decode()}")
         self.ops = getattr(torch.ops, namespace)
@@ -276,33 +309,32 @@ class Operators:
         frequencies = self.ops.frequencies_like.default
         add("frequencies_like", _fake_frequencies_like, partial(below_autograd, frequencies))
 
+    def _direct(self, name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
+        """The direct call of an operator; fallback(refusal, *arguments) where it refuses."""
+        if name not in self.direct:
+            return partial(fallback, NotImplemented)
+        function: Callable[..., Any] = self.direct["with_fallback"](name, fallback)
+        return function
+
     def _function(self, name: str, apply: Callable[..., Any]) -> Callable[..., Any]:
         op = getattr(self.ops, name).default
-        direct = self.direct[name]
 
-        def function(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
-            results = direct(tensors, *rest)
-            if results is None:
+        def fallback(refusal: Any, tensors: tuple[Tensor, ...], *rest: Any) -> Any:
+            if refusal is None:
                 results = apply(apply_plain, self, name, tensors, *rest)
-            elif results is not NotImplemented:
-                return results
             elif needs_derivative(tensors, *rest):
                 results = op(tensors, *rest)
             else:
                 results = below_autograd(op, tensors, *rest)
             return results[0] if len(tensors) == 1 else tuple(results)
 
-        return function
+        return self._direct(name, fallback)
 
     def _in_place(self, name: str) -> Callable[..., Any]:
         op = getattr(self.ops, name).default
-        direct = self.direct[name]
 
-        def function(tensors: tuple[Tensor, ...], *rest: Any) -> Any:
-            results = direct(tensors, *rest)
-            if results is not NotImplemented:
-                return results
+        def fallback(refusal: Any, tensors: tuple[Tensor, ...], *rest: Any) -> Any:
             op(tensors, *rest)
             return tensors[0] if len(tensors) == 1 else tensors
 
-        return function
+        return self._direct(name, fallback)

@@ -1,6 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Four CPU devices for shard_map, and float64; both before JAX starts."""
+"""Four CPU devices for shard_map, and float64; both before JAX starts. On a GPU
+(scripts/gpu_hooks.sh) the default device is that one, and shard_map has as many as there are."""
 
 import os
 

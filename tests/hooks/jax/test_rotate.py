@@ -1,8 +1,10 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""rotary.jax against rotary on NumPy arrays, under JAX's transformations, and its gradients."""
+"""rotary.jax against rotary on NumPy arrays, under JAX's transformations, and its gradients: on
+JAX's default device, which is the one of ROTARY_HOOK_DEVICE."""
 
 import functools
+import os
 import threading
 
 import jax
@@ -31,6 +33,7 @@ ROPES = {
     ),
     "reference": rotary.Rope(head_dim=HEAD, theta=1e4, pairing="half", precision="reference"),
 }  # fmt: skip
+BACKEND = {"cpu": "cpu", "cuda": "gpu"}[os.environ.get("ROTARY_HOOK_DEVICE", "cpu")]
 DTYPES = {
     "float32": np.float32,
     "float64": np.float64,
@@ -55,6 +58,22 @@ def expected(rope, x, positions):
 
 def bits(x):
     return np.asarray(x).tobytes()
+
+
+def test_default_device():
+    assert jax.default_backend() == BACKEND
+    found = rotary.jax.rotate(data(), ROPES["half"], ids())
+    assert [device.platform for device in found.devices()] == [BACKEND]
+
+
+@pytest.mark.parametrize("platform", sorted({BACKEND, "cpu"}))
+def test_follows_its_array(platform):
+    """A process with a GPU has calls for both."""
+    rope, x, positions = ROPES["half"], data(), ids()
+    device = jax.devices(platform)[0]
+    found = rotary.jax.rotate(jax.device_put(x, device), rope, positions)
+    assert found.devices() == {device}
+    assert bits(found) == bits(expected(rope, x, positions))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -156,12 +175,33 @@ def test_vmap():
     assert bits(grads) == bits(jax.grad(lambda x: rotate(x, positions).sum())(x))
 
 
+def test_many_calls_in_one_program():
+    """On a GPU XLA captures them into a graph, which it updates when a buffer moves."""
+    rope, x = ROPES["half"], data()
+
+    @jax.jit
+    def layers(x, at):
+        for _ in range(8):
+            x = rotary.jax.rotate(2 * x, rope, at)
+        return x
+
+    kept = []  # so that results are in other memory
+    for first in (0, 1 << 20, 77, 5):
+        positions = np.tile(np.arange(first, first + TOKENS, dtype=np.int32), (BATCH, 1))
+        wanted = x
+        for _ in range(8):
+            wanted = expected(rope, 2 * wanted, positions)
+        kept.append(layers(x, positions))
+        assert bits(kept[-1]) == bits(wanted)
+
+
 def test_shard_map():
-    """Each of four devices rotates its heads, or its rows, alone."""
+    """Each of four devices, where there are so many, rotates its heads, or its rows, alone."""
     rope = ROPES["interleaved"]
     x, positions = data(shape=(4, TOKENS, HEADS, HEAD)), np.tile(np.arange(TOKENS), (4, 1))
     wanted = bits(expected(rope, x, positions))
-    mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    count = 4 if len(jax.devices()) >= 4 else 1
+    mesh = jax.make_mesh((count,), ("d",), axis_types=(AxisType.Auto,))
     for part in (PartitionSpec(None, None, "d"), PartitionSpec("d")):
         rows = PartitionSpec("d") if part == PartitionSpec("d") else PartitionSpec()
 

@@ -1,14 +1,16 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of transformers, and kernels in them."""
+"""Small models of transformers, and kernels in them; on a GPU by scripts/gpu_hooks.sh."""
 
 import contextlib
+import os
 from pathlib import Path
 
 import torch
 import transformers
 from kernels import LocalLayerRepository, Mode, kernelize, use_kernel_mapping
 
+DEVICE = os.environ.get("ROTARY_HOOK_DEVICE", "cpu")
 SIZES = {
     "vocab_size": 64,
     "hidden_size": 64,
@@ -36,19 +38,19 @@ def make(model_type, seed=0):
     torch.manual_seed(seed)
     options = {k: v for k, v in {**SIZES, **MODELS[model_type]}.items() if v is not None}
     config = transformers.AutoConfig.for_model(model_type, **options)
-    return transformers.AutoModel.from_config(config).float().train()
+    return transformers.AutoModel.from_config(config).to(DEVICE).float().train()
 
 
 @contextlib.contextmanager
 def on_kernel(model, repository, mode=Mode.TRAINING):
     """The model's rotation by `repository`; afterwards by its own code, which all models share."""
-    with use_kernel_mapping({"rotary_pos_emb": {"cpu": repository}}, inherit_mapping=False):
-        kernelize(model, mode=mode, device="cpu")
+    with use_kernel_mapping({"rotary_pos_emb": {DEVICE: repository}}, inherit_mapping=False):
+        kernelize(model, mode=mode, device=DEVICE)
     try:
         yield
     finally:
         with use_kernel_mapping({}, inherit_mapping=False):
-            kernelize(model, mode=mode, device="cpu")
+            kernelize(model, mode=mode, device=DEVICE)
 
 
 def repository(folder, layer="apply_rotary_transformers"):
@@ -58,9 +60,9 @@ def repository(folder, layer="apply_rotary_transformers"):
 def step(model):
     """Hidden states and the gradients of all parameters of one training step."""
     model.zero_grad()
-    ids = torch.randint(0, 64, (2, 13), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(0, 64, (2, 13), generator=torch.Generator().manual_seed(1)).to(DEVICE)
     states = model(input_ids=ids).last_hidden_state
     weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
-    (states * weights).sum().backward()
+    (states * weights.to(DEVICE)).sum().backward()
     grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     return states.detach(), grads

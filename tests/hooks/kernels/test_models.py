@@ -5,7 +5,7 @@
 import pytest
 import torch
 from kernels import Mode
-from models import MODELS, make, on_kernel, repository, step
+from models import DEVICE, MODELS, make, on_kernel, repository, step
 from torch import nn
 
 import rotary.torch
@@ -37,7 +37,7 @@ def test_training_step(folder, model_type):
 
 def test_inference(folder):
     model = make("llama").eval()
-    ids = torch.arange(12).reshape(2, 6)
+    ids = torch.arange(12, device=DEVICE).reshape(2, 6)
     with torch.no_grad():
         expected = model(input_ids=ids).last_hidden_state
         with on_kernel(model, repository(folder), Mode.INFERENCE):
@@ -47,7 +47,7 @@ def test_inference(folder):
 
 def test_compiled(folder):
     model = make("llama").eval()
-    ids = torch.arange(12).reshape(2, 6)
+    ids = torch.arange(12, device=DEVICE).reshape(2, 6)
     with torch.no_grad():
         expected = model(input_ids=ids).last_hidden_state
         with on_kernel(model, repository(folder), Mode.INFERENCE | Mode.TORCH_COMPILE):
