@@ -30,7 +30,7 @@ using NormInPlaceSignature = void(at::TensorList, at::TensorList, at::TensorList
                                   std::int64_t, double, std::string_view, std::string_view,
                                   std::string_view, std::string_view, bool);
 
-using TableSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
+using NormTableSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
                                                const at::Tensor&, const at::Tensor&,
                                                std::string_view, std::int64_t, double,
                                                std::string_view, std::string_view, std::string_view,
@@ -44,7 +44,7 @@ template <typename Signature>
 auto call_operator(const c10::TypedOperatorHandle<Signature>& handle, at::TensorList tensors,
                    const NormWeights& given, const AnglesRef& angles, const HeadNorm& norm) {
   const bool inverse = norm.rotation == NormRotation::kInverse;
-  if constexpr (std::is_same_v<Signature, TableSignature> ||
+  if constexpr (std::is_same_v<Signature, NormTableSignature> ||
                 std::is_same_v<Signature, TableInPlaceSignature>) {
     return handle.call(tensors, given.weights, given.biases, *angles.cos, *angles.sin, angles.rope,
                        angles.token_dim, norm.eps, name_of(norm.kind), name_of(norm.rounding),
@@ -60,7 +60,7 @@ auto call_operator(const c10::TypedOperatorHandle<Signature>& handle, at::Tensor
 std::vector<at::Tensor> call_norm_rotate(at::TensorList tensors, const NormWeights& given,
                                          const AnglesRef& angles, const HeadNorm& norm) {
   static const auto by_rope = find_operator<NormSignature>("rotary::norm_rotate");
-  static const auto by_table = find_operator<TableSignature>("rotary::norm_rotate_table");
+  static const auto by_table = find_operator<NormTableSignature>("rotary::norm_rotate_table");
   return angles.has_table() ? call_operator(by_table, tensors, given, angles, norm)
                             : call_operator(by_rope, tensors, given, angles, norm);
 }
