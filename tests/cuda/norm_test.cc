@@ -331,8 +331,9 @@ TEST(CudaNorm, GradientsMatchTheCpu) {
           // The sums of a norm differ in their order: a few roundings to float32, one to the type.
           EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
           EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
+          // Those of weights are float32 within a block.
           for (std::size_t i = 0; i < sums.size(); ++i) {
-            EXPECT_NEAR(first.weights[i], sums[i], 1e-12 * (1.0 + std::fabs(sums[i])))
+            EXPECT_NEAR(first.weights[i], sums[i], 1e-6 * (10.0 + std::fabs(sums[i])))
                 << c.name() << " weight " << i;
           }
         }

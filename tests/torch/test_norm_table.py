@@ -24,9 +24,9 @@ def table(rope: str, *leading: int, device: str = "cpu") -> tuple[torch.Tensor, 
 
 def in_steps(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
     """As Llama's norm in transformers."""
-    scaled = F.rms_norm(x.cpu(), x.shape[-1:], None, eps)
-    wide = scaled.float() if weight is None else scaled.float() * weight.cpu().float()
-    return wide.to(x.device, x.dtype)
+    scaled = F.rms_norm(x, x.shape[-1:], None, eps)
+    wide = scaled.float() if weight is None else scaled.float() * weight.float()
+    return wide.to(x.dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

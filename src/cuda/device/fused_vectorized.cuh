@@ -165,6 +165,34 @@ __device__ __forceinline__ void store_to_cache(const StoreParams& store, char* h
   store_packed(head + (lane + lanes) * kCount, codes_of(b));
 }
 
+template <bool kNorms, bool kStores>
+__device__ __forceinline__ void touch_parameters(const FusedVectorizedParams& p,
+                                                 const FusedTileOperand& o) {
+  const VectorizedPositions& at = p.angles.positions;
+  touch(at.start);
+  touch(at.ids);
+  touch(at.boundaries);
+  touch(at.token_stride);
+  touch(p.angles.cos_magnitude);
+  touch(p.angles.sin_magnitude);
+  touch(o.out);
+  touch(o.out_head);
+  if constexpr (kNorms) {
+    touch(o.weight);
+    touch(p.eps);
+    touch(p.reciprocal_size);
+  }
+  if constexpr (kStores) {
+    touch(p.slots.indices);
+    touch(p.slots.count);
+    touch(p.slots.num_slots);
+    const StoreParams& store = p.stores[o.store > 0 ? 1 : 0];
+    touch(store.data);
+    touch(store.scale);
+    touch(static_cast<std::int32_t>(store.type));
+  }
+}
+
 /// Block: [slots][lanes of a head], whole warps; grid: [1][batch][tiles of all operands].
 template <class Element, Pairing kPairing, bool kNorms, bool kStores, class Config>
 __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
@@ -201,6 +229,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
   PhaseInputs inputs{};
   if (entry < entries) inputs.fetch_frequency(p.angles, entry & (pairs - 1));
   const std::int32_t in = batch * o.in_batch + token * o.in_token + lane;
+  touch_parameters<kNorms, kStores>(p, o);
   wait_on_dependent_grids();
 
   if (entry < entries && entry_token() < p.angles.tokens) {

@@ -29,4 +29,9 @@ void store_packed(void* to, const Packed<kBytes>& packed) {
   *static_cast<Packed<kBytes>*>(to) = packed;
 }
 
+inline void prefetch_l2(const void*) {}
+
+template <typename T>
+inline void touch(const T&) {}
+
 }  // namespace rotary::internal::cuda
