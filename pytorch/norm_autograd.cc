@@ -31,10 +31,10 @@ using NormInPlaceSignature = void(at::TensorList, at::TensorList, at::TensorList
                                   std::string_view, std::string_view, bool);
 
 using NormTableSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at::TensorList,
-                                               const at::Tensor&, const at::Tensor&,
-                                               std::string_view, std::int64_t, double,
-                                               std::string_view, std::string_view, std::string_view,
-                                               std::string_view, bool);
+                                                   const at::Tensor&, const at::Tensor&,
+                                                   std::string_view, std::int64_t, double,
+                                                   std::string_view, std::string_view,
+                                                   std::string_view, std::string_view, bool);
 using TableInPlaceSignature = void(at::TensorList, at::TensorList, at::TensorList,
                                    const at::Tensor&, const at::Tensor&, std::string_view,
                                    std::int64_t, double, std::string_view, std::string_view,

@@ -167,8 +167,8 @@ std::vector<at::Tensor> backward(at::TensorList grads, at::TensorList tensors,
   if (all_fit_a_view(tensors)) {
     return run_engine_backward(grads, tensors, weights, angles, norm);
   }
-  auto results = run_engine_backward(flatten_batches(grads), flatten_batches(tensors), weights,
-                                     angles, norm);
+  auto results =
+      run_engine_backward(flatten_batches(grads), flatten_batches(tensors), weights, angles, norm);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     results[i] = results[i].reshape(tensors[i].sizes());
   }

@@ -33,31 +33,25 @@ cudaError_t launch_tokens(const FusedTokensParams& p, const FusedShape& shape,
                        p.overlaps, stream);
 }
 
-template <class Element, Pairing kPairing, class Config>
+template <class Element, Pairing kPairing, bool kNorms, bool kStores, class Config>
 cudaError_t launch_vectorized_as(std::int32_t max_threads, std::int32_t max_tokens,
                                  FusedVectorizedParams& p, std::int32_t batch,
                                  cudaStream_t stream) noexcept {
-  bool norms = false;
-  bool stores = false;
-  for (const FusedTileOperand& o : p.operands) {
-    norms = norms || o.normalizes;
-    stores = stores || o.store != kNoStore;
-  }
-  const auto kernel = norms ? (stores ? fused_vectorized<Element, kPairing, true, true, Config>
-                                      : fused_vectorized<Element, kPairing, true, false, Config>)
-                            : fused_vectorized<Element, kPairing, false, true, Config>;
   const FusedVectorizedShape shape =
       shape_fused_vectorized(Config::kHeads, max_threads, max_tokens, p);
   const dim3 grid(shape.tiles, static_cast<unsigned>(batch));
   const dim3 block(static_cast<unsigned>(p.angles.fragments), shape.slots);
-  return launch_kernel(kernel, p, grid, block, shape.shared_bytes, p.angles.overlaps, stream);
+  return launch_kernel(fused_vectorized<Element, kPairing, kNorms, kStores, Config>, p, grid, block,
+                       shape.shared_bytes, p.angles.overlaps, stream);
 }
 
 using FusedOneHead = KernelConfig<1, true, 256, 4>;
-using FusedTwoHeads = KernelConfig<2, true, 256, 3>;
+/// A norm and a store together need more registers than four blocks have.
+template <bool kNorms, bool kStores>
+using FusedTwoHeads = KernelConfig<2, true, 256, kNorms && !kStores ? 4 : 3>;
 
-/// By size, as launch_tuned.cuh does for rotations alone.
-template <class Element, Pairing kPairing>
+/// By size, as launch_tuned.cuh does for rotations alone: each where it was measured fastest.
+template <class Element, Pairing kPairing, bool kNorms, bool kStores>
 cudaError_t launch_vectorized(const FusedParams<SimpleParams>& params, FusedVectorizedParams& p,
                               cudaStream_t stream) noexcept {
   constexpr std::int64_t kMaxDecodeBytes = std::int64_t{16} << 20;
@@ -65,10 +59,25 @@ cudaError_t launch_vectorized(const FusedParams<SimpleParams>& params, FusedVect
   const std::int64_t bytes =
       tokens * static_cast<std::int64_t>(size_of(params.type)) * params.num_heads * params.head_dim;
   if (bytes > kMaxDecodeBytes) {
-    return launch_vectorized_as<Element, kPairing, FusedTwoHeads>(256, 64, p, params.batch, stream);
+    return launch_vectorized_as<Element, kPairing, kNorms, kStores, FusedTwoHeads<kNorms, kStores>>(
+        256, 64, p, params.batch, stream);
   }
-  return launch_vectorized_as<Element, kPairing, FusedOneHead>(tokens <= 64 ? 96 : 160, 1, p,
-                                                               params.batch, stream);
+  return launch_vectorized_as<Element, kPairing, kNorms, kStores, FusedOneHead>(
+      tokens <= 64 ? 128 : 160, 1, p, params.batch, stream);
+}
+
+template <class Element, Pairing kPairing>
+cudaError_t launch_vectorized(const FusedParams<SimpleParams>& params, FusedVectorizedParams& p,
+                              cudaStream_t stream) noexcept {
+  bool norms = false;
+  bool stores = false;
+  for (const FusedTileOperand& o : p.operands) {
+    norms = norms || o.normalizes;
+    stores = stores || o.store != kNoStore;
+  }
+  if (!norms) return launch_vectorized<Element, kPairing, false, true>(params, p, stream);
+  return stores ? launch_vectorized<Element, kPairing, true, true>(params, p, stream)
+                : launch_vectorized<Element, kPairing, true, false>(params, p, stream);
 }
 
 }  // namespace

@@ -89,8 +89,8 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
                      p.norm.sum_lanes != kWarpLanes)) {
     return false;
   }
-  if (!fill_vectorized_angles(
-          p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved, to.angles)) {
+  if (!fill_vectorized_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved,
+                              to.angles)) {
     return false;
   }
   to.angles.fragments = lanes;
@@ -135,9 +135,9 @@ FusedVectorizedShape shape_fused_vectorized(std::int32_t heads, std::int32_t max
     o.group_factor = (kFactorOne + o.groups - 1) / o.groups;
     const auto tokens = static_cast<std::uint32_t>(to.angles.tokens);
     shape.tiles += (tokens + o.tokens - 1) / o.tokens * o.splits;
-    shape.shared_bytes =
-        std::max(shape.shared_bytes,
-                 o.rotates ? o.tokens * 2 * static_cast<std::uint32_t>(to.angles.row_size) * 4u : 0u);
+    shape.shared_bytes = std::max(
+        shape.shared_bytes,
+        o.rotates ? o.tokens * 2 * static_cast<std::uint32_t>(to.angles.row_size) * 4u : 0u);
   }
   shape.slots = static_cast<std::uint32_t>(slots);
   return shape;

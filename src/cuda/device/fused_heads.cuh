@@ -231,11 +231,12 @@ __global__ void __launch_bounds__(kMaxFusedThreads) fused_heads(const __grid_con
   FusedHeads<Element, Params> norm_heads(p, k, in, cos, sin);
   if (f.normalizes) {
     const std::int32_t size = heads * f.head_dim;
-    norm_heads.set_moments(moments_of(p.norm.has_mean, p.norm.eps, size, p.norm.sum_lanes, [&](const auto& add) {
-      return block_sum(
-          size, p.norm.sum_lanes, [&](std::int32_t i) { return norm_heads.norm_input(i); }, add,
-          scratch);
-    }));
+    norm_heads.set_moments(
+        moments_of(p.norm.has_mean, p.norm.eps, size, p.norm.sum_lanes, [&](const auto& add) {
+          return block_sum(
+              size, p.norm.sum_lanes, [&](std::int32_t i) { return norm_heads.norm_input(i); }, add,
+              scratch);
+        }));
   }
   const std::int32_t pairs = norm_heads.pairs();
   for (std::int32_t h = 0; h < heads; ++h) {

@@ -147,10 +147,12 @@ __global__ void __launch_bounds__(kNormGradientThreads)
     __syncthreads();
     for (; group.first < heads; group.first += together) {
       group.rotate_back(together, cos, sin, g);
-      const Moments moments = moments_of(p.norm.has_mean, p.norm.eps, size, p.norm.sum_lanes, [&](const auto& add) {
-        return block_sum(
-            size, p.norm.sum_lanes, [&](std::int32_t i) { return group.input(i); }, add, scratch);
-      });
+      const Moments moments =
+          moments_of(p.norm.has_mean, p.norm.eps, size, p.norm.sum_lanes, [&](const auto& add) {
+            return block_sum(
+                size, p.norm.sum_lanes, [&](std::int32_t i) { return group.input(i); }, add,
+                scratch);
+          });
       const auto normalized = [&](std::int32_t i) {
         return mul_rounded(add_rounded(group.input(i), -moments.mean), moments.scale);
       };

@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, 2)
     to = GradientPacks{};
     if (!active || rank >= last || head >= o.heads) return false;
     const TokenOfRank at(p, rank);
-    const char* const x = pack_address(
-        o.in, at.batch * o.in_batch + at.token * o.in_token + head * o.in_head + lane);
+    const char* const x =
+        pack_address(o.in, at.batch * o.in_batch + at.token * o.in_token + head * o.in_head + lane);
     const char* const g = pack_address(
         o.grad, at.batch * o.grad_batch + at.token * o.grad_token + head * o.grad_head + lane);
     to.x[0] = load_packed(x);
@@ -110,14 +110,13 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, 2)
     float* const rows = memory + buffer * o.row_tokens * pairs2;
     fill_gradient_rows<Head>(p, first_row, o.row_tokens, last, rows);
     __syncthreads();  // rows of the tile before are read by now, those before it are free
-    const std::uint32_t end =
-        last - first_row < o.row_tokens ? last : first_row + o.row_tokens;
+    const std::uint32_t end = last - first_row < o.row_tokens ? last : first_row + o.row_tokens;
     for (std::uint32_t first = first_row; first < end; first += o.tokens) {
       for (std::uint32_t pass = 0; pass < o.passes; ++pass) {
         const bool is_last_pass = pass + 1 == o.passes;
         GradientPacks next;
-        const bool next_in_range = is_last_pass ? load(first + o.tokens, 0, next)
-                                                : load(first, pass + 1, next);
+        const bool next_in_range =
+            is_last_pass ? load(first + o.tokens, 0, next) : load(first, pass + 1, next);
         Head x;
         Head g;
         x.unpack(packs.x[0], packs.x[1]);
@@ -156,8 +155,8 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, 2)
         if (in_range && o.out != nullptr) {
           const TokenOfRank at(p, first + tile_token);
           const auto head = static_cast<std::int32_t>(pass * o.groups + group);
-          char* const to = pack_address(o.out, at.batch * o.out_batch + at.token * o.out_token +
-                                                   head * o.out_head + lane);
+          char* const to = pack_address(
+              o.out, at.batch * o.out_batch + at.token * o.out_token + head * o.out_head + lane);
           store_packed(to, Element::pack(x.a));
           store_packed(to + stride * 16, Element::pack(x.b));
         }

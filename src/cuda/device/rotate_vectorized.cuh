@@ -50,8 +50,7 @@ struct PhaseInputs {
   __device__ __forceinline__ void fetch_position(const VectorizedPositions& p, std::int32_t token,
                                                  std::int32_t batch) {
     if (p.ids == nullptr) return;
-    const std::int32_t at =
-        axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
+    const std::int32_t at = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
     const char* const from = p.ids + static_cast<std::int64_t>(at) * (p.is_int32 ? 4 : 8);
     low = *reinterpret_cast<const std::uint32_t*>(from);
     if (!p.is_int32) high = *reinterpret_cast<const std::uint32_t*>(from + 4);
