@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The rotation of the model as its config has it: layers that rotate differently, keys, and changes of
-// the context.
+// The rotation of the model as its config has it: layers that rotate differently, keys, and
+// changes of the context.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
