@@ -1,9 +1,9 @@
-# rotary_target_defaults(<target> [QUICK_TO_BUILD | UNOPTIMISED] [TEST]): the compiler flags of all our targets.
-# QUICK_TO_BUILD: for targets whose own speed hardly matters, such as tests and readers of files.
-# UNOPTIMISED: for those that only print, where it does not matter at all.
+# rotary_target_defaults(<target> [QUICK_TO_BUILD | READS_AND_PRINTS] [TEST]): the compiler flags of all our targets.
+# QUICK_TO_BUILD: for targets whose own speed hardly matters, such as tests.
+# READS_AND_PRINTS: for readers of files and for what prints, most of the command rotary: what compiles fastest.
 # TEST: code of tests, not under test.
 function(rotary_target_defaults target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD;UNOPTIMISED;TEST" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK_TO_BUILD;READS_AND_PRINTS;TEST" "" "")
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
@@ -19,8 +19,9 @@ function(rotary_target_defaults target)
     target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
   endif()
 
-  if(arg_UNOPTIMISED AND NOT EMSCRIPTEN)
-    target_compile_options(${target} PRIVATE -O0)
+  # GCC takes less time with -Og than with -O0, since small functions are inlined and not compiled.
+  if(arg_READS_AND_PRINTS AND NOT EMSCRIPTEN)
+    target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,$<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1>>)
   endif()
 
   # GCC collects garbage only once it holds 1 GB: up to a tenth less time for sources with large headers.
@@ -68,6 +69,27 @@ function(rotary_compile_together target)
   endif()
 endfunction()
 
+# rotary_precompile_standard(<target>): in the unity build of GCC, the standard headers that most sources include
+# are precompiled once for all targets that read and print. Others cannot use them: GCC 12 crashes where the
+# optimisation differs, and rejects them where OpenMP is on.
+function(rotary_precompile_standard target)
+  if(NOT ROTARY_UNITY_BUILD OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR ROTARY_SANITIZE)
+    return()
+  endif()
+  # -fpch-preprocess: ccache sees the precompiled header.
+  target_compile_options(${target} PRIVATE -fPIC -fpch-preprocess)
+  if(NOT TARGET rotary_standard_headers)
+    set(source "${PROJECT_BINARY_DIR}/standard_headers.cc")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "// Only its precompiled header is used.\n")
+    add_library(rotary_standard_headers OBJECT "${source}")
+    rotary_target_defaults(rotary_standard_headers READS_AND_PRINTS)
+    target_compile_options(rotary_standard_headers PRIVATE -fPIC -fpch-preprocess)
+    target_precompile_headers(rotary_standard_headers PRIVATE <algorithm> <array> <cmath> <cstring> <filesystem>
+      <functional> <limits> <memory> <numeric> <optional> <span> <stdexcept> <string> <string_view> <variant> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM rotary_standard_headers)
+endfunction()
+
 # rotary_torch_defaults(<target>): further flags for a target that includes PyTorch's headers. They are
 # precompiled once for all of them, which takes the time of two sources and halves that of each.
 function(rotary_torch_defaults target)
@@ -76,13 +98,18 @@ function(rotary_torch_defaults target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
   rotary_torch_compile_options(${target})
-  # Not with sanitizers, whose flags differ between targets.
-  if(NOT ROTARY_SANITIZE)
-    if(NOT TARGET rotary_torch_precompiled)
-      rotary_precompile_torch()
-    endif()
-    target_precompile_headers(${target} REUSE_FROM rotary_torch_precompiled)
+  # With sanitizers, libraries are optimised and count their branches for the fuzz targets, programs are not.
+  get_target_property(type ${target} TYPE)
+  set(precompiled rotary_torch_precompiled)
+  set(defaults "")
+  if(ROTARY_SANITIZE AND type STREQUAL "EXECUTABLE")
+    set(precompiled rotary_torch_precompiled_programs)
+    set(defaults QUICK_TO_BUILD TEST)
   endif()
+  if(NOT TARGET ${precompiled})
+    rotary_precompile_torch(${precompiled} ${defaults})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
 # What a precompiled header and the sources that use it must agree on.
@@ -95,14 +122,15 @@ function(rotary_torch_compile_options target)
   endif()
 endfunction()
 
-function(rotary_precompile_torch)
+# rotary_precompile_torch(<target> [<default> ...])
+function(rotary_precompile_torch target)
   set(source "${PROJECT_BINARY_DIR}/torch_precompiled.cc")
   file(CONFIGURE OUTPUT "${source}" CONTENT "// Only its precompiled header is used.\n")
-  add_library(rotary_torch_precompiled OBJECT "${source}")
-  rotary_target_defaults(rotary_torch_precompiled)
-  rotary_torch_compile_options(rotary_torch_precompiled)
-  target_link_libraries(rotary_torch_precompiled PRIVATE ${TORCH_LIBRARIES})
-  target_precompile_headers(rotary_torch_precompiled PRIVATE
+  add_library(${target} OBJECT "${source}")
+  rotary_target_defaults(${target} ${ARGN})
+  rotary_torch_compile_options(${target})
+  target_link_libraries(${target} PRIVATE ${TORCH_LIBRARIES})
+  target_precompile_headers(${target} PRIVATE
     <ATen/Functions.h> <ATen/TensorOperators.h> <torch/library.h> <torch/nn/modules/embedding.h>
     <torch/nn/modules/linear.h>)
 endfunction()
@@ -135,14 +163,15 @@ function(rotary_headers part folder)
   set_property(GLOBAL APPEND PROPERTY ROTARY_ARCHITECTURE "${part} ${path}: ${uses}")
 endfunction()
 
-# rotary_part(<part> <folder> [SOURCES file ...] [USES part ...] [LIBRARIES target ...] [QUICK_TO_BUILD]):
+# rotary_part(<part> <folder> [SOURCES file ...] [USES part ...] [LIBRARIES target ...] [READS_AND_PRINTS]):
 # a part with sources, as the object library <part>, whose objects its target links.
 function(rotary_part part folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "QUICK_TO_BUILD" "" "SOURCES;USES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "READS_AND_PRINTS" "" "SOURCES;USES;LIBRARIES")
   rotary_headers(${part} ${folder} USES ${arg_USES})
   add_library(${part} OBJECT ${arg_SOURCES})
-  if(arg_QUICK_TO_BUILD)
-    rotary_target_defaults(${part} QUICK_TO_BUILD)
+  if(arg_READS_AND_PRINTS)
+    rotary_target_defaults(${part} READS_AND_PRINTS)
+    rotary_precompile_standard(${part})
   else()
     rotary_target_defaults(${part})
   endif()

@@ -26,9 +26,11 @@ log=build/logs/$preset.log
 # after the first two minutes.
 with_progress() {
   "$@" >>"$log" 2>&1 &
-  local job=$! begun=$SECONDS shown=$SECONDS interval
+  local job=$! begun=$SECONDS shown=$SECONDS interval never
+  # A pipe that nothing is written to: to wait for it takes no process, as sleep does.
+  exec {never}<> <(:)
   while kill -0 "$job" 2>/dev/null; do
-    sleep 0.1
+    read -rt 0.1 -u "$never" || true
     interval=$((SECONDS - begun < 120 ? 4 : 20))
     ((SECONDS - shown >= interval)) || continue
     shown=$SECONDS
@@ -37,6 +39,7 @@ with_progress() {
       /^\[[0-9]+\/[0-9]+\]/ { text = $2 " of " $3 " steps" }
       END { print text ? text : "configuring" }' "$log")"
   done
+  exec {never}>&-
   wait "$job"
 }
 

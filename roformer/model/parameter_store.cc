@@ -25,12 +25,12 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 void check_parameter(const std::string& name, const at::Tensor& parameter,
                      const at::Tensor& first) {
   if (parameter.scalar_type() != at::kFloat) {
-    internal::reject("[Trainer] parameters must be float32, got ", parameter.scalar_type(), " for ",
-                     name);
+    internal::reject("[Trainer] parameters must be float32, got ",
+                     c10::toString(parameter.scalar_type()), " for ", name);
   }
   if (parameter.device() != first.device()) {
-    internal::reject("[Trainer] parameters must be on one device, got ", parameter.device(),
-                     " for ", name, " and ", first.device());
+    internal::reject("[Trainer] parameters must be on one device, got ", parameter.device().str(),
+                     " for ", name, " and ", first.device().str());
   }
 }
 

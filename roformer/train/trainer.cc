@@ -43,7 +43,7 @@ const TrainOptions& checked(const TrainOptions& options) {
   require(options.accumulate >= 1, "accumulate must be positive", options.accumulate);
   require(options.clip_norm >= 0.0, "clip_norm must not be negative", options.clip_norm);
   require(options.compute_type == at::kFloat || options.compute_type == at::kBFloat16,
-          "compute_type must be float or bfloat16", options.compute_type);
+          "compute_type must be float or bfloat16", c10::toString(options.compute_type));
   require(options.thaw_at >= 0, "thaw_at must not be negative", options.thaw_at);
   require(options.thaw_at == 0 || !options.freeze.empty(), "thaw_at needs freeze", options.thaw_at);
   require(options.keep >= 1, "keep must be positive", options.keep);

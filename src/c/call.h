@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
+#include <string>
 #include <string_view>
 
 #include "rotary/rotary_c.h"
@@ -35,7 +35,7 @@ struct Name {
     return name;
   }
 };
-std::ostream& operator<<(std::ostream& out, const Name& name);
+std::string text_of(const Name& name);
 
 /// The current call: its function name for errors, and argument access.
 class Call {
@@ -44,7 +44,7 @@ class Call {
 
   template <typename... Args>
   [[noreturn]] void reject(const Args&... args) const {
-    internal::reject("[", function_, "] ", args...);
+    internal::reject("[", function_, "] ", as_part(args)...);
   }
 
   /// Dereferences the pointer. Throws for NULL.
@@ -90,6 +90,12 @@ class Call {
                       const Name& name) const;
 
  private:
+  template <typename T>
+  static const T& as_part(const T& arg) noexcept {
+    return arg;
+  }
+  static std::string as_part(const Name& name) { return text_of(name); }
+
   void copy_in(const void* given, const Name& name, void* value, std::size_t size,
                std::size_t alignment) const;
   static void copy_out(const void* value, void* to, std::size_t size) noexcept;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 #include "c/call.h"
 #include "rotary/cuda.h"
@@ -57,12 +58,12 @@ rotary_status guard(const char* function, void (*body)(const void* state, const 
   }
 }
 
-std::ostream& operator<<(std::ostream& out, const Name& name) {
-  out << name.text;
-  if (name.index >= 0) out << '[' << name.index << ']';
-  if (!name.member.empty()) out << '.' << name.member;
-  if (!name.member_of_member.empty()) out << '.' << name.member_of_member;
-  return out;
+std::string text_of(const Name& name) {
+  std::string text(name.text);
+  if (name.index >= 0) text += "[" + std::to_string(name.index) + "]";
+  if (!name.member.empty()) text.append(".").append(name.member);
+  if (!name.member_of_member.empty()) text.append(".").append(name.member_of_member);
+  return text;
 }
 
 std::int32_t Call::choose(std::int32_t value, std::int32_t lowest, std::int32_t highest,

@@ -58,7 +58,8 @@ def test_plane_keeps_the_variance_of_its_axes():
 
 
 def test_tsne_keeps_neighbours():
-    manifold = pytest.importorskip("sklearn.manifold")
+    from sklearn import manifold
+
     rope = rotary.Rope(head_dim=64, theta=100.0, pairing="half")
     m = np.arange(96)
     plane = rotary.position_plane(rope, m, method="tsne")

@@ -45,7 +45,10 @@ TEST(Axis, LabelsAreShort) {
 class ChartFiles : public ScratchTest {};
 
 TEST_F(ChartFiles, AreSvgAndPng) {
-  if (!can_draw()) GTEST_SKIP() << "built without cairo";
+  if (!can_draw()) {
+    EXPECT_THROW(write_chart({.title = "nothing"}, path("c")), std::runtime_error);
+    return;
+  }
   Chart chart{.title = "Title <&>", .x_label = "x", .y_label = "y", .x_scale = Scale::kLog};
   chart.y_scale = Scale::kLog;
   // Points that cannot be drawn are left out.
