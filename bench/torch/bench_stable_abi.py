@@ -5,7 +5,8 @@
     python bench/torch/bench_stable_abi.py build/pytorch/stable/librotary_torch_stable.so
 
 Medians of interleaved rounds, in microseconds per call: a decoding step, whose cost is the host's,
-and a prefill, whose cost is the kernel's; without gradients, and with a backward pass. On CUDA the
+and a prefill, whose cost is the kernel's; under torch.no_grad, with grad mode on for tensors that
+need no gradient, and with a backward pass. On CUDA the
 former is the time until the last call returns, the latter until the GPU has finished.
 """
 
@@ -61,6 +62,7 @@ def candidates(
     rotate, in_place, table_rotate = map(functions, ("rotate", "rotate_", "rotate_table"))
     return {
         "function": (lambda: rotate[0](tensors, *rest), lambda: rotate[1](tensors, *rest)),
+        "grad mode on": (lambda: rotate[0](tensors, *rest), lambda: rotate[1](tensors, *rest)),
         "torch.ops": (lambda: ops[0](tensors, *rest), lambda: ops[1](tensors, *rest)),
         "in place": (
             lambda: in_place[0](tensors, *rest),
@@ -96,9 +98,11 @@ def main() -> None:
         repeats = max(200 if on_cuda else 2, 2000 // tokens)
         wait = on_cuda and tokens > 1
         for name, pair in candidates(stable, tensors, (angles.cos(), angles.sin())).items():
-            rounds = [
-                [timed(call, repeats, clock, wait) for call in pair] for _ in range(options.rounds)
-            ]
+            with torch.set_grad_enabled(name in ("grad mode on", "with backward")):
+                rounds = [
+                    [timed(call, repeats, clock, wait) for call in pair]
+                    for _ in range(options.rounds)
+                ]
             this, other = (statistics.median(column) for column in zip(*rounds))
             print(f"{what + ', ' + name:32} {this:12.1f} {other:12.1f} {other / this:6.2f}")
 

@@ -45,6 +45,18 @@ bool dispatcher_is_needed() {
   return false;
 }
 
+bool GilReleased::is_short(const std::vector<Input>& tensors) {
+  constexpr std::int64_t kMaxElements = 16384;
+  std::int64_t elements = 0;
+  for (const Input& x : tensors) {
+    if (x.described.device.type != DeviceType::kCpu) return false;  // a launch may wait for the GPU
+    std::int64_t own = 1;
+    for (std::int64_t i = 0; i < x.described.dim; ++i) own *= x.described.sizes[i];
+    elements += own;
+  }
+  return elements <= kMaxElements;
+}
+
 bool describe(PyObject* tensor, Input& to) {
   DLTensor found{};
   if (python().exchange->dltensor_from_py_object_no_sync(tensor, &found) != 0) {

@@ -48,8 +48,9 @@ struct Python {
   PyObject* increment_version = nullptr;  // of tensors that were written to
   PyObject* needs_dispatcher = nullptr;   // functions, true if the dispatcher has to see a call
   PyObject* forward_ad = nullptr;         // the variables of a module
-  PyObject* current_level = nullptr;      // names
-  PyObject* requires_grad = nullptr;      //
+  PyObject* current_level = nullptr;      // the name of one
+  PyObject* requires_grad = nullptr;      // the descriptor of Tensor's attribute
+  descrgetfunc get = nullptr;             // its getter
   CppFunctions cpp{};
 };
 
@@ -93,21 +94,10 @@ inline bool is_true(PyObject* object) {
 bool dispatcher_is_needed();
 
 inline bool requires_grad(PyObject* tensor) {
-  const Reference found(checked(PyObject_GetAttr(tensor, python().requires_grad)));
+  const Python& used = python();
+  const Reference found(checked(used.get(used.requires_grad, tensor, used.tensor)));
   return is_true(found.get());
 }
-
-/// Releases the GIL in its scope.
-class GilReleased {
- public:
-  GilReleased() : state_(PyEval_SaveThread()) {}
-  GilReleased(const GilReleased&) = delete;
-  GilReleased& operator=(const GilReleased&) = delete;
-  ~GilReleased() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
@@ -115,6 +105,23 @@ class GilReleased {
 struct Input {
   Description described{};
   void* data = nullptr;
+};
+
+/// Releases the GIL in its scope, but not for a few microseconds on the CPU: that would take longer.
+class GilReleased {
+ public:
+  explicit GilReleased(const std::vector<Input>& tensors)
+      : state_(is_short(tensors) ? nullptr : PyEval_SaveThread()) {}
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+  ~GilReleased() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  static bool is_short(const std::vector<Input>& tensors);
+
+  PyThreadState* state_;
 };
 
 /// False for a tensor whose layout, type or device the dispatcher is to judge.

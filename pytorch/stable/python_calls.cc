@@ -21,6 +21,7 @@
 
 #include "pytorch/shared/call_positions.h"
 #include "pytorch/stable/python_arguments.h"
+#include "pytorch/stable/python_results.h"
 #include "pytorch/stable/ropes.h"
 #include "pytorch/stable/tensor.h"
 
@@ -50,74 +51,6 @@ std::shared_ptr<const StableRopes> ropes_of(PyObject* text) {
   const Reference previous(std::exchange(entry.text, new_reference(text)));
   entry.ropes = found;
   return found;
-}
-
-// ---- Results ------------------------------------------------------------------------------------
-
-struct Results {
-  Results(const char* name, const std::vector<Input>& inputs, std::int64_t token_dim) {
-    tensors.reserve(inputs.size());
-    operands.reserve(inputs.size());
-    for (const Input& x : inputs) {
-      const TensorView in = heads_view(name, x.described, x.data, token_dim);
-      tensors.push_back(empty_like(x.described));
-      operands.emplace_back(in, result_view(name, x.described, token_dim));
-    }
-  }
-
-  std::vector<Tensor> tensors{};
-  std::vector<Operand> operands{};
-
- private:
-  /// Of the last tensor, whose strides are known: PyTorch is not asked, 6 calls for each result.
-  TensorView result_view(const char* name, const Description& like, std::int64_t token_dim) {
-    void* const data = mutable_data(tensors.back());
-    if (like.dim > kMaxRank) {
-      return heads_view(name, Description(name, tensors.back()), data, token_dim);
-    }
-    const Dims strides = dense_strides(like);
-    Description made = like;
-    made.strides = strides.data();
-    return heads_view(name, made, data, token_dim);
-  }
-};
-
-/// As Python's.
-PyObject* wrap(Tensor& x) {
-  if (python().cpp.wrap != nullptr) return checked(python().cpp.wrap(x.get()));  // leaves it empty
-  const Reference handle(checked(PyCapsule_New(x.get(), nullptr, nullptr)));
-  const Python& used = python();
-  PyObject* const made =
-      checked(PyObject_CallFunctionObjArgs(used.from_handle, handle.get(), nullptr));
-  if (used.handles_are_taken) x.release();
-  return made;
-}
-
-/// One tensor, or a tuple.
-PyObject* wrap(std::vector<Tensor>&& tensors) {
-  if (tensors.size() == 1) return wrap(tensors[0]);
-  Reference tuple(checked(PyTuple_New(static_cast<Py_ssize_t>(tensors.size()))));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
-  }
-  return tuple.release();
-}
-
-/// Tensors that were written to, as the result of a call in place.
-PyObject* written(PyObject* tuple) {
-  const Reference done(
-      checked(PyObject_CallFunctionObjArgs(python().increment_version, tuple, nullptr)));
-  return new_reference(PyTuple_Size(tuple) == 1 ? PyTuple_GetItem(tuple, 0) : tuple);
-}
-
-std::vector<Operand> in_place(const char* name, const std::vector<Input>& tensors,
-                              std::int64_t token_dim) {
-  std::vector<Operand> operands;
-  operands.reserve(tensors.size());
-  for (const Input& x : tensors) {
-    operands.emplace_back(heads_view(name, x.described, x.data, token_dim));
-  }
-  return operands;
 }
 
 /// Runs the function; exceptions become Python's, as operators raise them.
@@ -181,7 +114,7 @@ PyObject* rotate(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t co
     if (call.from.has_derivative) return new_reference(Py_None);
     const auto ropes = ropes_of(call.rope);
     return wrap([&] {
-      const GilReleased released;
+      const GilReleased released(call.tensors);
       const DeviceGuard guard(call.tensors[0].described);
       Results made(name_of(kOp), call.tensors, call.token_dim);
       run(kOp, call, *ropes, made.operands);
@@ -199,7 +132,7 @@ PyObject* rotate_in_place(PyObject* /*module*/, PyObject* const* arguments, Py_s
     }
     const auto ropes = ropes_of(call.rope);
     {
-      const GilReleased released;
+      const GilReleased released(call.tensors);
       const DeviceGuard guard(call.tensors[0].described);
       run(kOp, call, *ropes, in_place(name_of(kOp), call.tensors, call.token_dim));
     }
@@ -226,7 +159,7 @@ PyObject* rotate_table(PyObject* /*module*/, PyObject* const* arguments, Py_ssiz
     const auto ropes = ropes_of(rope);
     return wrap([&] {
       constexpr const char* kName = name_of(kOp);
-      const GilReleased released;
+      const GilReleased released(tensors);
       const DeviceGuard guard(tensors[0].described);
       Results made(kName, tensors, token_dim);
       const ConstTensorView cos_view = plain_view(kName, cos.described, cos.data);
@@ -265,7 +198,7 @@ PyObject* rotate_cached_table(PyObject* /*module*/, PyObject* const* arguments, 
     const auto ropes = ropes_of(rope);
     {
       constexpr const char* kName = name_of(kOp);
-      const GilReleased released;
+      const GilReleased released(tensors);
       const DeviceGuard guard(tensors[0].described);
       std::optional<ConstTensorView> rows;
       if (positions) rows = plain_view(kName, positions->described, positions->data);
@@ -389,7 +322,7 @@ CppFunctions functions_at(PyObject* members) {
 extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
     PyObject* tensor, PyObject* parameter, PyObject* exchange, PyObject* from_handle,
     PyObject* handles_are_taken, PyObject* increment_version, PyObject* needs_dispatcher,
-    PyObject* forward_ad, PyObject* cpp_functions) {
+    PyObject* forward_ad, PyObject* requires_grad, PyObject* cpp_functions) {
   using rotary::torch::stable::new_reference;
   const auto* api =
       static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(exchange, "dlpack_exchange_api"));
@@ -407,7 +340,9 @@ extern "C" [[gnu::visibility("default")]] PyObject* rotary_torch_calls(
                                      .needs_dispatcher = new_reference(needs_dispatcher),
                                      .forward_ad = new_reference(forward_ad),
                                      .current_level = PyUnicode_FromString("_current_level"),
-                                     .requires_grad = PyUnicode_FromString("requires_grad"),
+                                     .requires_grad = new_reference(requires_grad),
+                                     .get = reinterpret_cast<descrgetfunc>(
+                                         PyType_GetSlot(Py_TYPE(requires_grad), Py_tp_descr_get)),
                                      .cpp = rotary::torch::stable::functions_at(cpp_functions)};
   return PyModule_Create(rotary::torch::stable::definition());
 }

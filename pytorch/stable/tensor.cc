@@ -172,6 +172,11 @@ Dims dense_strides(const Description& x) {
   return strides;
 }
 
+Tensor empty_strided(const Description& described) {
+  return empty_strided(described, described.dim, described.sizes, described.strides,
+                       described.scalar_type);
+}
+
 Tensor empty_like(const Description& like) {
   if (like.dim > kMaxRank) {
     return empty(like, {like.sizes, like.sizes + like.dim}, like.scalar_type);

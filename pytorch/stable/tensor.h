@@ -86,6 +86,9 @@ Dims dense_strides(const Description& x);
 /// or dense ones in the same order; contiguous for more than four dimensions.
 Tensor empty_like(const Description& like);
 
+/// A new tensor that is as described.
+Tensor empty_strided(const Description& described);
+
 /// A new contiguous tensor on the device of `like`.
 Tensor empty(const Description& like, const std::vector<std::int64_t>& sizes,
              std::int32_t scalar_type);

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import weakref
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.func import grad, vmap
 
 import rotary
 import rotary.torch
-from rotary.torch import _library
+from rotary.torch import _library, stable_abi
 from rotary.torch.stable_abi import schemas
 
 ROPE = rotary.Rope(head_dim=16, theta=10000.0, pairing="half")
@@ -285,6 +286,40 @@ def test_what_direct_calls_leave_to_the_dispatcher():
     assert rotate((x.clone().requires_grad_(),), *rest) is None
     with torch.no_grad():
         assert rotate((x.clone().requires_grad_(),), *rest) is not None
+
+
+def test_uses_pytorchs_cpp_functions():
+    assert 0 not in stable_abi._cpp_functions()
+
+
+def test_without_pytorchs_cpp_functions(monkeypatch):
+    """As in a PyTorch that has others: Python's are called instead."""
+    x, rest = random(5, 3, 16), (TEXT, None, None, 0, -3)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(stable_abi, "_address", lambda library, name: 0)
+            rotate = stable_abi.direct_calls(_library.stable_path())["rotate"]
+        torch.testing.assert_close(rotate((x,), *rest), formula(x, arange(5)))
+        freed = weakref.ref(rotate((x,), *rest))
+        assert freed() is None
+        assert grad(lambda x: rotate((x,), *rest) is NotImplemented and x.sum())(x).eq(1).all()
+        with torch.profiler.profile():
+            assert rotate((x,), *rest) is NotImplemented
+    finally:
+        stable_abi.direct_calls(_library.stable_path())
+
+
+def test_calls_pass_on_what_they_refuse():
+    """Functions of rotary.torch, with fallbacks of their own."""
+    calls, rest = _library.calls, (TEXT, None, None, 0, -3)
+    x = random(5, 3, 16)
+    assert torch.equal(calls.rotate([x], *rest), calls.rotate((x,), *rest))
+    with pytest.raises(KeyError, match="no direct call of this name"):
+        calls.direct["with_fallback"]("attend", print)
+    with pytest.raises(TypeError):
+        calls.rotate()
+    freed = weakref.ref(calls.rotate((x,), *rest))
+    assert freed() is None
 
 
 def test_rows_of_a_table():

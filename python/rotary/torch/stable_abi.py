@@ -250,9 +250,9 @@ def direct_calls(library: Path) -> dict[str, Callable[..., Any]]:
             torch.Tensor, torch.nn.Parameter, exchange,
             from_handle, _takes(from_handle, handles.unsafe_alloc_void_ptr_from_tensor),
             torch._C._increment_version, needs_dispatcher, vars(torch.autograd.forward_ad),
-            _cpp_functions(),
+            vars(torch._C.TensorBase)["requires_grad"], _cpp_functions(),
         )  # fmt: skip
-    except (AttributeError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return calls
     # The limited API of Python with its lock is another one than without.
     if sysconfig.get_config_var("Py_GIL_DISABLED"):

@@ -148,7 +148,7 @@ def step(model):
     loss.backward()
     wanted = ("q_proj.weight", "k_proj.weight")
     grads = {n: p.grad.double() for n, p in model.named_parameters() if n.endswith(wanted)}
-    return float(loss), grads
+    return float(loss.detach()), grads
 
 
 def compare(found, expected):
