@@ -199,7 +199,8 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
     fused_vectorized(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing>;
   constexpr int kHeads = Config::kHeads;
-  extern __shared__ __align__(16) float rows[];  // [tokens][cos, sin][pairs]
+  extern __shared__ __align__(16) float memory[];  // [tokens][cos, sin][pairs]
+  float* const rows = memory;
   if (p.angles.overlaps) launch_dependent_grids();
   int k = 0;
 #pragma unroll
