@@ -17,12 +17,6 @@ constexpr std::int32_t kMinLanes = 4;
 constexpr std::int32_t kMinNormSize = 16;  // at least a vector of every sum_lanes
 constexpr std::int32_t kMaxShared = 48 * 1024;
 
-bool is_aligned(const void* data, std::int64_t bytes, std::int64_t s0, std::int64_t s1,
-                std::int64_t s2) noexcept {
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
-  return address % bytes == 0 && s0 % bytes == 0 && s1 % bytes == 0 && s2 % bytes == 0;
-}
-
 bool is_quantized_type(DType type) noexcept { return is_float8(type) || type == DType::kInt8; }
 
 /// Whether whole packs of the operand can be loaded and stored.
@@ -31,18 +25,18 @@ bool has_packs(const FusedTokensParams& p, int k, std::int32_t per_pack) noexcep
   const FusedOperand& f = p.fused[k];
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   if (f.head_dim % per_pack != 0 || o.in_element != size ||
-      !is_aligned(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
+      !is_vectorizable(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
       (f.normalizes && f.head_dim < kMinNormSize)) {
     return false;
   }
   if (f.store == kNoStore) {
     return o.out_element == size &&
-           is_aligned(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head);
+           is_vectorizable(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head);
   }
   const StoreParams& store = p.stores[f.store];
   const std::int64_t bytes = is_quantized_type(store.type) ? per_pack : kPackBytes;
-  return store.groups == 1 &&
-         is_aligned(store.data, bytes, store.block_stride, store.token_stride, store.head_stride);
+  return store.groups == 1 && is_vectorizable(store.data, bytes, store.block_stride,
+                                              store.token_stride, store.head_stride);
 }
 
 /// Threads of a block: fewer where tokens are few, so that they fill more multiprocessors.

@@ -16,13 +16,6 @@ constexpr int kMinThreads = 96;        // threads per block otherwise
 
 bool is_aligned(std::int64_t bytes) noexcept { return bytes % kPackBytes == 0; }
 
-/// Whether the address and the strides are multiples of `bytes`.
-bool is_vectorizable(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
-                     std::int64_t head) noexcept {
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
-  return address % bytes == 0 && batch % bytes == 0 && token % bytes == 0 && head % bytes == 0;
-}
-
 bool is_vectorizable(const OperandParams& o, std::int64_t in_size, std::int64_t out_size) noexcept {
   return o.in_element == in_size && o.out_element == out_size &&
          is_vectorizable(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) &&
@@ -34,6 +27,12 @@ bool is_vectorizable(const OperandParams& o, std::int64_t in_size, std::int64_t 
 bool has_few_tokens(const KernelParams& p) noexcept { return p.batch * p.tokens <= kFewTokens; }
 
 }  // namespace
+
+bool is_vectorizable(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
+                     std::int64_t head) noexcept {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
+  return address % bytes == 0 && batch % bytes == 0 && token % bytes == 0 && head % bytes == 0;
+}
 
 bool fits_launch(const KernelParams& p, int max_pairs) noexcept {
   const bool split = p.pair_count != p.pairs;

@@ -17,12 +17,6 @@ constexpr std::int32_t kWarpLanes = 32;
 constexpr std::uint32_t kMaxShared = 48 * 1024;
 constexpr std::uint32_t kFactorOne = 65536;
 
-bool is_aligned(const void* data, std::int64_t s0, std::int64_t s1, std::int64_t s2) noexcept {
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
-  return address % kPackBytes == 0 && s0 % kPackBytes == 0 && s1 % kPackBytes == 0 &&
-         s2 % kPackBytes == 0;
-}
-
 bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
                   NormGradientTileOperand& to) noexcept {
   const FusedOperand& f = p.fused[k];
@@ -30,13 +24,15 @@ bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
   OperandParams g = p.grads[k];
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   if (x.in_element != size || g.in_element != size ||
-      !is_aligned(x.in, x.in_batch, x.in_token, x.in_head) ||
-      !is_aligned(g.in, g.in_batch, g.in_token, g.in_head) || !is_aligned(f.weight, 0, 0, 0)) {
+      !is_vectorizable(x.in, kPackBytes, x.in_batch, x.in_token, x.in_head) ||
+      !is_vectorizable(g.in, kPackBytes, g.in_batch, g.in_token, g.in_head) ||
+      !is_vectorizable(f.weight, kPackBytes, 0, 0, 0)) {
     return false;
   }
   if (x.out == nullptr) {
     x.out_batch = x.out_token = x.out_head = 0;
-  } else if (x.out_element != size || !is_aligned(x.out, x.out_batch, x.out_token, x.out_head)) {
+  } else if (x.out_element != size ||
+             !is_vectorizable(x.out, kPackBytes, x.out_batch, x.out_token, x.out_head)) {
     return false;
   }
   if (f.weight != nullptr && f.weight_type != p.type && f.weight_type != DType::kFloat32) {
