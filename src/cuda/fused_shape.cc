@@ -25,18 +25,18 @@ bool has_packs(const FusedTokensParams& p, int k, std::int32_t per_pack) noexcep
   const FusedOperand& f = p.fused[k];
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   if (f.head_dim % per_pack != 0 || o.in_element != size ||
-      !is_vectorizable(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
+      !is_aligned_to(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) ||
       (f.normalizes && f.head_dim < kMinNormSize)) {
     return false;
   }
   if (f.store == kNoStore) {
     return o.out_element == size &&
-           is_vectorizable(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head);
+           is_aligned_to(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head);
   }
   const StoreParams& store = p.stores[f.store];
   const std::int64_t bytes = is_quantized_type(store.type) ? per_pack : kPackBytes;
-  return store.groups == 1 && is_vectorizable(store.data, bytes, store.block_stride,
-                                              store.token_stride, store.head_stride);
+  return store.groups == 1 && is_aligned_to(store.data, bytes, store.block_stride,
+                                            store.token_stride, store.head_stride);
 }
 
 /// Threads of a block: fewer where tokens are few, so that they fill more multiprocessors.

@@ -21,8 +21,8 @@ bool fits_store(const StoreParams& store, DType type, std::int32_t per_pack) noe
   if (store.computed != nullptr || store.groups != 1 || (!is_quantized && store.type != type)) {
     return false;
   }
-  return is_vectorizable(store.data, is_quantized ? per_pack : kPackBytes, store.block_stride,
-                         store.token_stride, store.head_stride);
+  return is_aligned_to(store.data, is_quantized ? per_pack : kPackBytes, store.block_stride,
+                       store.token_stride, store.head_stride);
 }
 
 /// Strides in packs and what the norm needs; false where an operand does not fit.
@@ -32,7 +32,7 @@ bool fill_operand(const FusedParams<SimpleParams>& p, int k, FusedTileOperand& t
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   const auto per_pack = static_cast<std::int32_t>(kPackBytes / size);
   if (f.head_dim != p.head_dim || o.in_element != size ||
-      !is_vectorizable(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head)) {
+      !is_aligned_to(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head)) {
     return false;
   }
   if (f.store != kNoStore) {
@@ -40,14 +40,14 @@ bool fill_operand(const FusedParams<SimpleParams>& p, int k, FusedTileOperand& t
     o.out = nullptr;
     o.out_batch = o.out_token = o.out_head = 0;
   } else if (o.out_element != size ||
-             !is_vectorizable(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head)) {
+             !is_aligned_to(o.out, kPackBytes, o.out_batch, o.out_token, o.out_head)) {
     return false;
   }
   VectorizedOperand packs;
   if (!fill_vectorized_operand(p, o, packs)) return false;
   if (f.normalizes && f.weight != nullptr) {
     if (f.weight_type != p.type && f.weight_type != DType::kFloat32) return false;
-    if (!is_vectorizable(f.weight, kPackBytes, 0, 0, 0)) return false;
+    if (!is_aligned_to(f.weight, kPackBytes, 0, 0, 0)) return false;
   }
   const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
   to.in = packs.in;

@@ -18,9 +18,9 @@ bool is_aligned(std::int64_t bytes) noexcept { return bytes % kPackBytes == 0; }
 
 bool is_vectorizable(const OperandParams& o, std::int64_t in_size, std::int64_t out_size) noexcept {
   return o.in_element == in_size && o.out_element == out_size &&
-         is_vectorizable(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) &&
-         is_vectorizable(o.out, kPackBytes / in_size * out_size, o.out_batch, o.out_token,
-                         o.out_head);
+         is_aligned_to(o.in, kPackBytes, o.in_batch, o.in_token, o.in_head) &&
+         is_aligned_to(o.out, kPackBytes / in_size * out_size, o.out_batch, o.out_token,
+                       o.out_head);
 }
 
 /// So few tokens that the heads of each are split over several blocks.
@@ -28,8 +28,8 @@ bool has_few_tokens(const KernelParams& p) noexcept { return p.batch * p.tokens 
 
 }  // namespace
 
-bool is_vectorizable(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
-                     std::int64_t head) noexcept {
+bool is_aligned_to(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
+                   std::int64_t head) noexcept {
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data));
   return address % bytes == 0 && batch % bytes == 0 && token % bytes == 0 && head % bytes == 0;
 }

@@ -33,8 +33,8 @@ inline bool is_in_place(const KernelParams& p) noexcept {
 }
 
 /// Whether the address and the strides are multiples of `bytes`.
-bool is_vectorizable(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
-                     std::int64_t head) noexcept;
+bool is_aligned_to(const void* data, std::int64_t bytes, std::int64_t batch, std::int64_t token,
+                   std::int64_t head) noexcept;
 
 /// Whether the sizes fit one launch that holds frequencies for `max_pairs` pairs.
 bool fits_launch(const KernelParams& p, int max_pairs) noexcept;

@@ -24,15 +24,15 @@ bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
   OperandParams g = p.grads[k];
   const auto size = static_cast<std::int64_t>(size_of(p.type));
   if (x.in_element != size || g.in_element != size ||
-      !is_vectorizable(x.in, kPackBytes, x.in_batch, x.in_token, x.in_head) ||
-      !is_vectorizable(g.in, kPackBytes, g.in_batch, g.in_token, g.in_head) ||
-      !is_vectorizable(f.weight, kPackBytes, 0, 0, 0)) {
+      !is_aligned_to(x.in, kPackBytes, x.in_batch, x.in_token, x.in_head) ||
+      !is_aligned_to(g.in, kPackBytes, g.in_batch, g.in_token, g.in_head) ||
+      !is_aligned_to(f.weight, kPackBytes, 0, 0, 0)) {
     return false;
   }
   if (x.out == nullptr) {
     x.out_batch = x.out_token = x.out_head = 0;
   } else if (x.out_element != size ||
-             !is_vectorizable(x.out, kPackBytes, x.out_batch, x.out_token, x.out_head)) {
+             !is_aligned_to(x.out, kPackBytes, x.out_batch, x.out_token, x.out_head)) {
     return false;
   }
   if (f.weight != nullptr && f.weight_type != p.type && f.weight_type != DType::kFloat32) {
