@@ -4,6 +4,9 @@
 // rotary._core: the calls of kv_cache.h. They release the GIL.
 #include "rotary/kv_cache.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -38,14 +41,17 @@ Slots slots_of(std::string_view function, const nb::tuple& given, Memory& memory
 
 void append_kv(const Rope& rope, nb::handle q, nb::handle q_out, nb::handle k, nb::handle v,
                const nb::tuple& keys, const nb::tuple& values, const nb::tuple& slots,
-               const HeldPositions& at) {
+               const HeldPositions& at, const GivenNorm& norm, const nb::tuple& weights) {
   constexpr std::string_view kName = "append_kv";
   Memory memory;
   KvAppend tensors{.k = readable(kName, k, memory),
                    .v = readable(kName, v, memory),
                    .keys = stored_of(kName, keys, memory),
                    .values = stored_of(kName, values, memory),
-                   .slots = slots_of(kName, slots, memory)};
+                   .slots = slots_of(kName, slots, memory),
+                   .norm = norm_of(norm),
+                   .q_weight = if_given(kName, weights[0], memory),
+                   .k_weight = if_given(kName, weights[1], memory)};
   if (q_out.is_none()) {
     tensors.q = Operand(writable(kName, q, memory));
   } else {
@@ -79,10 +85,12 @@ void call_rerotate_cached(const Rope& from, const Rope& to, const nb::tuple& key
 void add_kv_cache(nb::module_& m) {
   m.def("append_kv", &append_kv, nb::arg("rope"), nb::arg("q"), nb::arg("q_out").none(),
         nb::arg("k"), nb::arg("v"), nb::arg("keys"), nb::arg("values"), nb::arg("slots"),
-        nb::arg("positions"),
+        nb::arg("positions"), nb::arg("norm"), nb::arg("weights"),
         nb::sig("def append_kv(rope: Rope, q: object, q_out: object | None, k: object, v: object, "
                 "keys: tuple[object, ...], values: tuple[object, ...], "
-                "slots: tuple[object, ...], positions: Positions) -> None"));
+                "slots: tuple[object, ...], positions: Positions, "
+                "norm: tuple[str, float, str, str, str, bool], "
+                "weights: tuple[object | None, object | None]) -> None"));
   m.def("shift_cached", &shift_cached, nb::arg("rope"), nb::arg("keys"), nb::arg("slots"),
         nb::arg("delta"),
         nb::sig("def shift_cached(rope: Rope, keys: tuple[object, ...], "

@@ -24,9 +24,6 @@
 namespace rotary::python {
 namespace {
 
-/// kind, eps, rounding, scope, order, inverse
-using GivenNorm = std::tuple<std::string, double, std::string, std::string, std::string, bool>;
-
 template <typename Enum, std::size_t kCount>
 Enum find(const char* argument, const std::string& given,
           const std::array<std::pair<std::string_view, Enum>, kCount>& known) {
@@ -36,6 +33,8 @@ Enum find(const char* argument, const std::string& given,
   throw std::invalid_argument(std::string("[norm_rotate] ") + argument +
                               " must be one of rotary.Norm's, got " + given);
 }
+
+}  // namespace
 
 HeadNorm norm_of(const GivenNorm& given) {
   const auto& [kind, eps, rounding, scope, order, inverse] = given;
@@ -60,6 +59,8 @@ HeadNorm norm_of(const GivenNorm& given) {
                                    Order{"after", NormOrder::kAfterRotation}}),
           .rotation = inverse ? NormRotation::kInverse : NormRotation::kForward};
 }
+
+namespace {
 
 void call_norm_rotate(const Rope& self, const nb::tuple& ins, nb::handle outs,
                       const nb::tuple& weights, const nb::tuple& biases, const GivenNorm& given,

@@ -6,6 +6,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+#include <tuple>
+
+#include "rotary/norm.h"
 #include "rotary/rope.h"
 
 namespace rotary::python {
@@ -18,6 +22,10 @@ void add_kv_cache(nanobind::module_& m);
 void add_positions(nanobind::module_& m);
 void add_rope(nanobind::module_& m);
 void add_model(nanobind::module_& m);
+
+/// kind, eps, rounding, scope, order, inverse
+using GivenNorm = std::tuple<std::string, double, std::string, std::string, std::string, bool>;
+HeadNorm norm_of(const GivenNorm& given);
 
 /// Rope.norm_rotate.
 void add_norm(nanobind::class_<Rope>& rope);

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _core
 from ._arrays import library_of
+from .norm import Norm
 from .positions import PositionsLike, distances
 from .positions import positions as to_positions
 from .rope import Rope
@@ -72,9 +73,15 @@ def append_kv(
     scale_use: str = "divide",
     cache_type: str = "auto",
     in_place: bool = False,
+    norm: Norm | None = None,
+    q_weight: Any = None,
+    k_weight: Any = None,
 ) -> Any:
     """Rotates q, rotates k into key_cache, copies v into value_cache, and returns q: a new array,
-    or with in_place=True q itself."""
+    or with in_place=True q itself. With a `norm`, q and k are normalised first, as norm_rotate()
+    does it; it has no bias."""
+    if norm is None:
+        norm = Norm(kind="none")
     library = library_of(q)
     out = None if in_place else library.empty_like(q)
     how = (scale_use, cache_type)
@@ -88,6 +95,8 @@ def append_kv(
         _stored("append_kv", value_cache, v_scale, value_scales, *how),
         _slots(slots, block_table, sequences),
         to_positions(positions),
+        norm.given(),
+        (_export(q_weight, False), _export(k_weight, False)),
     )
     _after(key_cache, value_cache, key_scales, value_scales)
     if in_place:

@@ -34,16 +34,19 @@ class Norm:
     order: Literal["before", "after"] = "before"
     inverse: bool = False
 
+    def given(self) -> tuple[str, float, str, str, str, bool]:
+        """As the library takes it."""
+        return (self.kind, self.eps, self.rounding, self.scope, self.order, self.inverse)
+
 
 def norm_call(rope: _core.Rope, tensors: Tensors, weights: Any, biases: Any, norm: Norm) -> Call:
     """The call of a norm and rotation, with the rows of its tensors."""
     rows = [
         _rows(tensors, given, name) for given, name in [(weights, "weights"), (biases, "biases")]
     ]
-    how = (norm.kind, norm.eps, norm.rounding, norm.scope, norm.order, norm.inverse)
 
     def call(ins: Tensors, outs: Any, at: _core.Positions, _stream: int) -> None:
-        rope.norm_rotate(ins, outs, rows[0], rows[1], how, at)
+        rope.norm_rotate(ins, outs, rows[0], rows[1], norm.given(), at)
 
     return call
 

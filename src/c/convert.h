@@ -11,6 +11,7 @@
 
 #include "c/call.h"
 #include "rotary/cuda.h"
+#include "rotary/norm.h"
 #include "rotary/operands.h"
 #include "rotary/pairing.h"
 #include "rotary/positions.h"
@@ -42,6 +43,8 @@ struct Options {
   rotary_threads threads{};
 };
 Options to_options(const Call& call, const rotary_rope_options* given);
+
+HeadNorm to_norm(const Call& call, const rotary_norm* given);
 
 Stream to_stream(const Call& call, void* handle, std::int32_t overlap);
 

@@ -49,6 +49,33 @@ Slots to_slots(const Call& call, const rotary_slots* given) {
                       if_given(call, read.sequences, name.dot("sequences")));
 }
 
+/// The tensors of an append, without a norm.
+struct AppendArguments {
+  const rotary_tensor* q;
+  const rotary_tensor* q_out;
+  const rotary_tensor* k;
+  const rotary_tensor* v;
+  const rotary_stored* keys;
+  const rotary_stored* values;
+  const rotary_slots* slots;
+};
+
+rotary::KvAppend to_append(const Call& call, const AppendArguments& given) {
+  rotary::KvAppend tensors{.k = to_tensor(call, &call.need(given.k, "k"), "k"),
+                           .v = if_given(call, given.v, "v"),
+                           .keys = to_stored(call, given.keys, "keys"),
+                           .slots = to_slots(call, given.slots)};
+  if (given.values != nullptr) tensors.values = to_stored(call, given.values, "values");
+  if (given.q != nullptr) {
+    const TensorView in = to_tensor(call, given.q, "q");
+    tensors.q =
+        given.q_out == nullptr ? Operand(in) : Operand(in, to_tensor(call, given.q_out, "q_out"));
+  } else if (given.q_out != nullptr) {
+    call.reject("q_out must be NULL without q");
+  }
+  return tensors;
+}
+
 }  // namespace
 
 rotary_status rotary_rope_append(const rotary_rope* rope, const rotary_tensor* q,
@@ -58,17 +85,24 @@ rotary_status rotary_rope_append(const rotary_rope* rope, const rotary_tensor* q
                                  const rotary_positions* positions) {
   return guard(__func__, [&](const Call& call) {
     const rotary_rope& by = call.need(rope, "rope");
-    rotary::KvAppend tensors{.k = to_tensor(call, &call.need(k, "k"), "k"),
-                             .v = if_given(call, v, "v"),
-                             .keys = to_stored(call, keys, "keys"),
-                             .slots = to_slots(call, slots)};
-    if (values != nullptr) tensors.values = to_stored(call, values, "values");
-    if (q != nullptr) {
-      const TensorView in = to_tensor(call, q, "q");
-      tensors.q = q_out == nullptr ? Operand(in) : Operand(in, to_tensor(call, q_out, "q_out"));
-    } else if (q_out != nullptr) {
-      call.reject("q_out must be NULL without q");
-    }
+    by.rope.append(to_append(call, {q, q_out, k, v, keys, values, slots}),
+                   to_positions(call, positions, "positions"));
+  });
+}
+
+rotary_status rotary_rope_norm_append(const rotary_rope* rope, const rotary_tensor* q,
+                                      const rotary_tensor* q_out, const rotary_tensor* k,
+                                      const rotary_tensor* v, const rotary_tensor* q_weight,
+                                      const rotary_tensor* k_weight, const rotary_norm* norm,
+                                      const rotary_stored* keys, const rotary_stored* values,
+                                      const rotary_slots* slots,
+                                      const rotary_positions* positions) {
+  return guard(__func__, [&](const Call& call) {
+    const rotary_rope& by = call.need(rope, "rope");
+    rotary::KvAppend tensors = to_append(call, {q, q_out, k, v, keys, values, slots});
+    tensors.norm = to_norm(call, norm);
+    tensors.q_weight = if_given(call, q_weight, "q_weight");
+    tensors.k_weight = if_given(call, k_weight, "k_weight");
     by.rope.append(tensors, to_positions(call, positions, "positions"));
   });
 }

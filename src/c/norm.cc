@@ -34,7 +34,9 @@ static_assert(static_cast<int>(NormScope::kAllHeads) == ROTARY_NORM_OF_ALL_HEADS
 static_assert(static_cast<int>(NormOrder::kAfterRotation) == ROTARY_NORM_AFTER_ROTATION);
 static_assert(static_cast<int>(NormRotation::kInverse) == ROTARY_NORM_UNROTATE);
 
-HeadNorm to_norm(const Call& call, const rotary_norm* given) {
+}  // namespace
+
+HeadNorm rotary::c_api::to_norm(const Call& call, const rotary_norm* given) {
   constexpr Name kName("norm");
   const rotary_norm norm = call.read(given, kName);
   const auto choose = [&call, &kName](std::int32_t value, std::int32_t highest,
@@ -51,8 +53,6 @@ HeadNorm to_norm(const Call& call, const rotary_norm* given) {
           .rotation =
               static_cast<NormRotation>(choose(norm.rotation, ROTARY_NORM_UNROTATE, "rotation"))};
 }
-
-}  // namespace
 
 rotary_status rotary_rope_norm_rotate(const rotary_rope* rope, const rotary_tensor* in,
                                       const rotary_tensor* out, int64_t count,

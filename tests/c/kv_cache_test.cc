@@ -126,6 +126,36 @@ TEST_F(CKvCache, HasTheBitsOfCpp) {
   EXPECT_FALSE(by_c == Tensors());
 }
 
+TEST_F(CKvCache, AppendsWithANorm) {
+  Tensors by_c;
+  Tensors by_cpp;
+  std::array<float, kHeadDim> weight{};
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = 0.5f + 0.1f * static_cast<float>(i);
+  const rotary_tensor q = heads(by_c.q), q_out = heads(by_c.q_out), k = heads(by_c.k),
+                      key_data = cache(by_c.keys), scale = ones(&by_c.scale, 1),
+                      row = ones(weight.data(), kHeadDim);
+  rotary_stored keys = rotary_stored_init(&key_data);
+  keys.scale = &scale;
+  const rotary_tensor indices =
+      rotary_tensor_contiguous(slots_.data(), ROTARY_DTYPE_INT64, 1, &kTokens);
+  const rotary_slots slots = rotary_slots_flat(&indices);
+  const rotary_positions positions = rotary_positions_range(99);
+  const rotary_norm norm = rotary_norm_init(ROTARY_NORM_RMS_ONE_PLUS, 1e-5);
+  ROTARY_EXPECT_OK(rotary_rope_norm_append(c_rope_.get(), &q, &q_out, &k, nullptr, nullptr, &row,
+                                           &norm, &keys, nullptr, &slots, &positions));
+  rope_.append(
+      {.q = Operand(view(by_cpp.q), view(by_cpp.q_out)),
+       .k = view(by_cpp.k),
+       .keys = {.data = view(by_cpp.keys),
+                .scale = ConstTensorView::contiguous(&by_cpp.scale, DType::kFloat32, {1})},
+       .slots = Slots::flat(ConstTensorView::contiguous(slots_.data(), DType::kInt64, {kTokens})),
+       .norm = {.kind = NormKind::kRmsOnePlus, .eps = 1e-5},
+       .k_weight = ConstTensorView::contiguous(weight.data(), DType::kFloat32, {kHeadDim})},
+      Positions::range(99));
+  EXPECT_TRUE(by_c == by_cpp);
+  EXPECT_FALSE(by_c == Tensors());
+}
+
 TEST_F(CKvCache, RotatesTo) {
   for (const int inverse : {0, 1}) {
     Tensors x;

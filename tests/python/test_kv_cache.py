@@ -38,6 +38,22 @@ def test_same_type(dtype: Any) -> None:
     np.testing.assert_array_equal(copy, got)
 
 
+@pytest.mark.parametrize("rounding", ["tensor", "every_step"])
+def test_with_a_norm(rounding: Any) -> None:
+    q, k, v = tensors(np.float16)
+    weight = np.linspace(0.5, 2, DIM).astype(np.float16)
+    keys, values = np.full((2, BLOCKS, SIZE, HEADS, DIM), 85, np.float16)
+    norm = rotary.Norm(eps=1e-5, rounding=rounding)
+    wanted = ROPE.norm_rotate(q, k, weights=(weight, None), norm=norm, positions=7)
+    want = [stored(keys, wanted[1]), stored(values, v)]
+    options = {"rope": ROPE, "positions": 7, "norm": norm, "q_weight": weight}
+    got = rotary.append_kv(q, k, v, keys, values, SLOTS, **options)
+    np.testing.assert_array_equal(got, wanted[0])
+    np.testing.assert_array_equal(keys, want[0])
+    np.testing.assert_array_equal(values, want[1])
+    assert not np.array_equal(got, ROPE.rotate(q, positions=7))
+
+
 def test_int8_by_pages() -> None:
     q, k, v = tensors()
     keys, values = np.full((2, BLOCKS, SIZE, HEADS, DIM), 85, np.int8)
