@@ -222,7 +222,7 @@ def _cpp_functions() -> tuple[int, ...]:
     )
     names = ("Tracer", "FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode")
     try:
-        keys = tuple(int(torch._C._dispatch_key_parse(name)) for name in names)
+        keys = tuple(int(torch._C._dispatch_key_parse(name).value) for name in names)
     except (AttributeError, RuntimeError, TypeError):
         keys = ()
     if 0 in questions or not keys:
