@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators norm_rotate_backward and norm_rotate_table_backward: gradients of inputs, weights and biases. The library's engine
-// computes them in one pass; what it does not take goes by PyTorch's operators.
+// The operators norm_rotate_backward and norm_rotate_table_backward: gradients of inputs, weights
+// and biases. The engine has one pass for them; what it does not take goes by PyTorch's operators.
 
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>

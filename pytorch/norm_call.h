@@ -31,8 +31,8 @@ struct NormWeights {
   }
 };
 
-/// What a norm operator rotates by: a rope at positions, or the caller's cos and sin, a row for each
-/// token. Refers to its arguments.
+/// What a norm operator rotates by: a rope at positions, or the caller's cos and sin, a row for
+/// each token. Refers to its arguments.
 struct AnglesRef {
   AnglesRef(std::string_view text, const TokenPositionsRef& at)
       : rope(text), positions(&at), token_dim(at.token_dim) {}

@@ -107,7 +107,7 @@ struct Input {
   void* data = nullptr;
 };
 
-/// Releases the GIL in its scope, but not for a few microseconds on the CPU: that would take longer.
+/// Releases the GIL in its scope, but not for a few microseconds on the CPU: that takes longer.
 class GilReleased {
  public:
   explicit GilReleased(const std::vector<Input>& tensors)

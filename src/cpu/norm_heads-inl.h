@@ -76,8 +76,8 @@ HWY_INLINE V rounded(D d, V v) {
   }
 }
 
-/// (x - mean) * scale * factor + bias, from left to right. Null: no factor, no bias. Scaled: the type
-/// that it is rounded to before the factor; Float32 for none.
+/// (x - mean) * scale * factor + bias, from left to right. Null: no factor, no bias. Scaled: the
+/// type that it is rounded to before the factor; Float32 for none.
 template <class Scaled>
 struct ScaleElements {
   template <class D, class V = hn::Vec<D>>

@@ -50,7 +50,7 @@ struct StoreParams {
   std::int64_t head_stride = 0;
   std::int64_t block_size = 1;
   std::int32_t block_shift = -1;  // log2 of block_size, a power of two; otherwise -1
-  const float* scale = nullptr;  // of head h: scale[h * scale_stride]; null: 1
+  const float* scale = nullptr;   // of head h: scale[h * scale_stride]; null: 1
   std::int64_t scale_stride = 0;
   float* computed = nullptr;  // [blocks, block_size, heads, groups]
   std::int64_t computed_block = 0;

@@ -199,7 +199,7 @@ ROTARY_HOST_DEVICE Moments moments_of(bool has_mean, float eps, std::int32_t n,
 
 #if defined(__CUDACC__) || defined(ROTARY_EMULATES_CUDA)
 
-/// Floats of shared memory that block_sum() uses: four accumulators of at most 16 lanes, or columns.
+/// Floats of shared memory that block_sum() uses: columns, or four accumulators of 16 lanes.
 inline constexpr int kBlockSumFloats = 128;
 inline constexpr std::int32_t kColumns = 128;
 
