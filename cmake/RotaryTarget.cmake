@@ -112,11 +112,17 @@ function(rotary_torch_defaults target)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
+# rotary_cache_precompiled(<target>): flags with which ccache sees a precompiled header (GCC), and that it may be of
+# another build (Clang compares times of files otherwise).
+function(rotary_cache_precompiled target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endfunction()
+
 # What a precompiled header and the sources that use it must agree on.
 function(rotary_torch_compile_options target)
-  # -fpch-preprocess: ccache sees the precompiled header.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+  rotary_cache_precompiled(${target})
   if(ROTARY_HAS_OPENMP)  # without its flag at::parallel_for, a template, runs on one thread
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
   endif()
