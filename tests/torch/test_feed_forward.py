@@ -46,12 +46,13 @@ def relative_error(a: Tensor, b: Tensor) -> float:
 
 
 # Less than a tile; several tiles, partial in both dimensions; more tiles than run at once.
-SHAPES = [((5,), 64, 64), ((2, 150), 128, 320), ((3, 257), 192, 448)]
-LARGE = ((5000,), 128, 1536)
+SHAPES = [((5,), 64, 64), ((2, 150), 128, 320), ((3, 257), 192, 448), ((5000,), 128, 1536)]
+# The reference has no tiles, and bfloat16 is slow on many CPUs.
+CPU_SHAPES = [((5,), 64, 64), ((2, 50), 64, 160), ((3, 37), 96, 224)]
 
 
 def shapes_of(device: str) -> list[tuple[tuple[int, ...], int, int]]:
-    return [*SHAPES, LARGE] if device == "cuda" else SHAPES
+    return SHAPES if device == "cuda" else CPU_SHAPES
 
 
 def test_results(device: str) -> None:
@@ -83,7 +84,7 @@ def test_gradients(device: str) -> None:
 
 
 def test_deterministic(device: str) -> None:
-    inputs = inputs_of((4000,) if device == "cuda" else (300,), 128, 320, torch.bfloat16, device)
+    inputs = inputs_of((4000,) if device == "cuda" else (100,), 128, 320, torch.bfloat16, device)
     results = []
     for _ in range(2):
         y = OPS.feed_forward(*inputs)[0]

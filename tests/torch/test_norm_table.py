@@ -16,9 +16,11 @@ LAYOUTS = ["half", "interleaved", "partial", "reordering"]
 TOKENS = 5
 
 
-def table(rope: str, *leading: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+def table(
+    rope: str, *leading: int, tokens: int = TOKENS, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
     """One column per pair."""
-    angles = torch.rand(*leading, TOKENS, 5 if rope == "partial" else 8, device=device) * 6
+    angles = torch.rand(*leading, tokens, 5 if rope == "partial" else 8, device=device) * 6
     return angles.cos(), angles.sin()
 
 
@@ -97,10 +99,10 @@ def test_inverse_and_order(order: str, inverse: bool, device: str) -> None:
 @pytest.mark.parametrize("scope", ["head", "all_heads"])
 @pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "layer", "none"])
 def test_derivatives(norm: str, scope: str, device: str) -> None:
-    """Of tensors, weights, biases and the table."""
-    q, k = torch.randn(2, 2, TOKENS, 2, 16, device=device, dtype=torch.float64).unbind()
+    """Of tensors, weights, biases and the table. Two of each dimension: time grows with the square."""
+    q, k = torch.randn(2, 2, 2, 2, 16, device=device, dtype=torch.float64).unbind()
     rows = torch.randn(4, 16 if scope == "head" else 32, device=device, dtype=torch.float64)
-    cos, sin = (t.double() for t in table("half", device=device))
+    cos, sin = (t.double() for t in table("half", tokens=2, device=device))
     leaves = [t.requires_grad_() for t in (cos, sin, q, k, *rows.unbind())]
 
     def run(cos: torch.Tensor, sin: torch.Tensor, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
