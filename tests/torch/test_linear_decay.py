@@ -82,7 +82,7 @@ def test_long_sequences(device: str) -> None:
         got = OPS.linear_decay_product(x, y, w, decay, None, direction)
         distance = torch.arange(-4999, 5000, device=device).abs()
         for h in range(heads):
-            # Row i of [5000, 5000] has e^(-decay |i - j|): exponentials of 9,999 distances, not of all pairs.
+            # Row i has e^(-decay |i - j|): the exponentials of 9,999 distances, not of all pairs.
             by_distance = (-decay[h] * distance).exp().unfold(0, 5000, 1).flip(0)
             weights = (x[h] @ y[h].T).mul_(by_distance)
             if direction == "causal":

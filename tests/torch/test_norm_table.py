@@ -99,7 +99,7 @@ def test_inverse_and_order(order: str, inverse: bool, device: str) -> None:
 @pytest.mark.parametrize("scope", ["head", "all_heads"])
 @pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "layer", "none"])
 def test_derivatives(norm: str, scope: str, device: str) -> None:
-    """Of tensors, weights, biases and the table. Two of each dimension: time grows with the square."""
+    """Of tensors, weights, biases and the table; small, as the time grows with the square."""
     q, k = torch.randn(2, 2, 2, 2, 16, device=device, dtype=torch.float64).unbind()
     rows = torch.randn(4, 16 if scope == "head" else 32, device=device, dtype=torch.float64)
     cos, sin = (t.double() for t in table("half", tokens=2, device=device))
