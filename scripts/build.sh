@@ -18,6 +18,8 @@ done
 
 # Otherwise ccache does not cache what includes a precompiled header.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
+# The precompiled header of PyTorch has 600 MB: its hash is kept, and not computed for every source.
+export CCACHE_INODECACHE=${CCACHE_INODECACHE:-true}
 
 mkdir -p build/logs
 log=build/logs/$preset.log
