@@ -10,6 +10,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "rotary/frequencies.h"
@@ -18,6 +19,14 @@
 namespace rotary::reference {
 
 enum class Map : std::uint8_t { kRotate, kUnrotate, kAdjoint };
+
+/// e^(i angle). Kept: cases share angles, and a long double of 128 bits is computed in software.
+inline std::complex<long double> unit(long double angle) {
+  thread_local std::map<long double, std::complex<long double>> known;
+  const auto [entry, is_new] = known.try_emplace(angle);
+  if (is_new) entry->second = std::polar(1.0L, angle);
+  return entry->second;
+}
 
 /// The factor z of pair `pair` at `position` (one entry per axis).
 inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::int64_t pair,
@@ -30,7 +39,7 @@ inline std::complex<long double> multiplier(const Frequencies& f, Map map, std::
     exponent += static_cast<long double>(f.growth[static_cast<std::size_t>(pair * f.axes + a)]) *
                 (position[a] - static_cast<long double>(f.growth_origin));
   }
-  const auto z = std::polar(static_cast<long double>(f.scale) * std::exp(exponent), angle);
+  const auto z = static_cast<long double>(f.scale) * std::exp(exponent) * unit(angle);
   if (map == Map::kRotate) return z;
   return map == Map::kUnrotate ? 1.0L / z : std::conj(z);
 }
