@@ -59,11 +59,18 @@ function(rotary_target_defaults target)
   endif()
 endfunction()
 
-# rotary_compile_together(<target> [<files>]): with ROTARY_UNITY_BUILD, a unity build of eight files each, or
-# as many as given, for targets whose compile time is mostly that of headers.
+# rotary_compile_together(<target> [<files>]): with ROTARY_UNITY_BUILD, a unity build of eight files each (up to
+# twelve at once, rather than a second unit of few), or as many as given, for targets whose compile time is mostly
+# that of headers.
 function(rotary_compile_together target)
   if(ROTARY_UNITY_BUILD)
-    list(APPEND ARGN 8)
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    if(count LESS_EQUAL 12)
+      list(APPEND ARGN 12)
+    else()
+      list(APPEND ARGN 8)
+    endif()
     list(GET ARGN 0 files)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
   endif()
