@@ -4,7 +4,6 @@
 #include "cuda/fused_vectorized.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "cuda/launch_shape.h"
@@ -73,10 +72,22 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
   const auto per_pack = static_cast<std::int32_t>(kPackBytes / size_of(p.type));
   const std::int32_t lanes = p.pairs / per_pack;
   bool normalizes = false;
-  for (int k = 0; k < p.num_operands; ++k) normalizes = normalizes || p.fused[k].normalizes;
+  bool stores = false;
+  bool is_plain = true;  // every operand has a norm and is rotated, as launches without stores must
+  bool has_ended = false;
+  for (int k = 0; k < p.num_operands; ++k) {
+    const FusedOperand& f = p.fused[k];
+    normalizes = normalizes || f.normalizes;
+    stores = stores || f.store != kNoStore;
+    is_plain = is_plain && f.normalizes && f.rotates;
+    // Those that are rotated come first.
+    if (has_ended && f.rotates) return false;
+    has_ended = has_ended || !f.rotates;
+  }
+  if (!stores && !is_plain) return false;
   if (p.num_operands > kFusedVectorizedOperands || p.read != p.write || p.rotary_offset != 0 ||
       p.pair_count != p.pairs || p.head_dim != 2 * p.pairs || p.pairs % per_pack != 0 ||
-      !is_power_of_two(lanes) || lanes < 2 || lanes > kWarpLanes) {
+      !is_power_of_two(lanes) || lanes < kMinFusedLanes || lanes > kWarpLanes) {
     return false;
   }
   if (normalizes && (p.norm.has_mean || p.norm.across_heads || p.norm.after_rotation ||
@@ -91,9 +102,7 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
   for (int k = 0; k < p.num_operands; ++k) {
     if (!fill_operand(p, k, to.operands[k])) return false;
   }
-  to.pair_shift = static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint32_t>(p.pairs)));
   to.eps = p.norm.eps;
-  to.reciprocal_size = 1.0f / static_cast<float>(p.head_dim);
   to.adds_one = p.norm.adds_one;
   to.rounds_between = p.norm.rounds_between;
   std::copy(std::begin(p.stores), std::end(p.stores), to.stores);
@@ -101,40 +110,27 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
   return true;
 }
 
-FusedVectorizedShape shape_fused_vectorized(std::int32_t heads, std::int32_t max_threads,
-                                            std::int32_t max_tokens,
+FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t warp_heads,
+                                            std::int64_t max_warps,
                                             FusedVectorizedParams& to) noexcept {
-  constexpr std::uint32_t kFactorOne = 65536;
-  const std::int32_t lanes = to.angles.fragments;
-  const std::int32_t warp_slots = kWarpLanes / lanes;
-  const std::int32_t max_slots = std::max(1, max_threads / kWarpLanes) * warp_slots;
-  FusedVectorizedShape shape;
-  // Slots for the operand that fills a block best; the others have more tokens in a block.
-  std::int32_t slots = warp_slots;
-  for (const FusedTileOperand& o : to.operands) {
-    if (o.heads == 0) continue;
-    const std::int32_t groups = ceil_div(o.heads, heads);
-    const std::int32_t tokens = std::min(max_tokens, std::max(1, max_slots / groups));
-    slots = std::max(slots, std::min(max_slots, groups * tokens));
+  const std::int32_t step_heads = kWarpLanes / to.angles.fragments * warp_heads;
+  std::int32_t steps = 0;
+  for (FusedTileOperand& o : to.operands) {
+    o.first_step = steps;
+    steps += ceil_div(o.heads, step_heads);
+    o.end_step = steps;
+    if (o.rotates) to.rotated_steps = steps;
   }
-  slots = ceil_div(slots, warp_slots) * warp_slots;
-  for (int k = 0; k < kFusedVectorizedOperands; ++k) {
-    FusedTileOperand& o = to.operands[k];
-    to.first_tile[k] = o.heads == 0 ? kNoTile : shape.tiles;
-    if (o.heads == 0) continue;
-    const std::int32_t groups = ceil_div(o.heads, heads);
-    o.splits = static_cast<std::uint32_t>(ceil_div(groups, slots));
-    o.groups = static_cast<std::uint32_t>(ceil_div(groups, static_cast<std::int32_t>(o.splits)));
-    o.tokens = o.splits > 1 ? 1u : static_cast<std::uint32_t>(slots) / o.groups;
-    o.group_factor = (kFactorOne + o.groups - 1) / o.groups;
-    const auto tokens = static_cast<std::uint32_t>(to.angles.tokens);
-    shape.tiles += (tokens + o.tokens - 1) / o.tokens * o.splits;
-    shape.shared_bytes = std::max(
-        shape.shared_bytes,
-        o.rotates ? o.tokens * 2 * static_cast<std::uint32_t>(to.angles.row_size) * 4u : 0u);
-  }
-  shape.slots = static_cast<std::uint32_t>(slots);
-  return shape;
+  const std::int32_t tokens = to.angles.tokens;
+  const std::int64_t max_parts = max_warps / (std::int64_t{batch} * tokens);
+  const auto parts = static_cast<std::int32_t>(std::clamp<std::int64_t>(max_parts, 1, steps));
+  to.part_steps = ceil_div(steps, parts);
+  const std::int32_t warps = std::min(kFusedBlockWarps, tokens);
+  return {.tiles = static_cast<std::uint32_t>(ceil_div(tokens, warps)),
+          .parts = static_cast<std::uint32_t>(ceil_div(steps, to.part_steps)),
+          .warps = static_cast<std::uint32_t>(warps),
+          .shared_bytes = static_cast<std::uint32_t>(warps * 4 * to.angles.pair_count *
+                                                     static_cast<std::int32_t>(sizeof(float)))};
 }
 
 }  // namespace rotary::internal::cuda

@@ -98,27 +98,26 @@ void fill_common(const GradientCall& call, const GradientGroup& group, Params& p
   fill_magnitude(rotation.source, rotation.direction, p);
 }
 
+template <class Params>
 cudaError_t launch_sums(const GradientCall& call, const GradientGroup& group,
-                        const std::int64_t (&offsets)[kOperandsPerLaunch], double* partial,
-                        std::int64_t partial_size, std::int32_t slices) noexcept {
+                        const Params& p) noexcept {
+  NormSumParams sums{.partial = p.partial,
+                     .partial_size = p.partial_size,
+                     .slices = p.slices,
+                     .overlaps = call.overlaps};
   for (int k = 0; k < group.count; ++k) {
     const NormGradientTensors& x = call.tensors[group.first + static_cast<std::size_t>(k)];
     const std::int64_t size = weight_size(call.params, x.in);
-    for (const std::span<double> to : {x.grad_factors, x.grad_biases}) {
-      const bool is_bias = to.data() == x.grad_biases.data();
-      if (to.empty()) continue;
-      const cudaError_t error = norm_gradient_sums({.partial = partial,
-                                                    .to = to.data(),
-                                                    .partial_size = partial_size,
-                                                    .offset = offsets[k] + (is_bias ? size : 0),
-                                                    .count = static_cast<std::int32_t>(size),
-                                                    .slices = slices,
-                                                    .overlaps = call.overlaps},
-                                                   call.stream);
-      if (error != cudaSuccess) return error;
-    }
+    const auto add = [&](std::span<double> to, std::int64_t offset) {
+      if (to.empty()) return;
+      sums.parts[sums.num_parts++] = {.to = to.data(),
+                                      .offset = p.partial_offset[k] + offset,
+                                      .count = static_cast<std::int32_t>(size)};
+    };
+    add(x.grad_factors, 0);
+    add(x.grad_biases, size);
   }
-  return cudaSuccess;
+  return norm_gradient_sums(sums, call.stream);
 }
 
 template <class Params>
@@ -134,7 +133,7 @@ cudaError_t launch_group(const GradientCall& call, const GradientGroup& group) n
   }
   const cudaError_t error = norm_gradient(p, call.stream);
   if (error != cudaSuccess) return error;
-  return launch_sums(call, group, p.partial_offset, p.partial, p.partial_size, p.slices);
+  return launch_sums(call, group, p);
 }
 
 }  // namespace

@@ -42,6 +42,18 @@ cudaError_t launch_gradient(const Params& p, cudaStream_t stream) noexcept {
   });
 }
 
+template <class Element, Pairing kPairing>
+cudaError_t launch_vectorized(const NormGradientVectorizedParams& p, int num_operands,
+                              const NormGradientShape& shape, cudaStream_t stream) noexcept {
+  const auto kernel = shape.lanes == 4    ? norm_gradient_vectorized<Element, kPairing, 4>
+                      : shape.lanes == 8  ? norm_gradient_vectorized<Element, kPairing, 8>
+                      : shape.lanes == 16 ? norm_gradient_vectorized<Element, kPairing, 16>
+                                          : norm_gradient_vectorized<Element, kPairing, 32>;
+  const dim3 grid(p.slices, static_cast<unsigned>(num_operands));
+  return launch_kernel(kernel, p, grid, dim3(32, shape.warps), shape.shared_bytes,
+                       p.angles.overlaps, stream);
+}
+
 }  // namespace
 
 cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
@@ -50,14 +62,12 @@ cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
   NormGradientVectorizedParams p{};
   const NormGradientShape shape = make_norm_gradient_vectorized(params, p);
   if (shape.lanes == 0) return launch_gradient(params, stream);
-  const dim3 grid(p.slices, static_cast<unsigned>(params.num_operands));
   return dispatch_float32_compute(params.type, [&](auto element) {
     using Element = decltype(element);
-    const auto kernel = params.read == Pairing::kHalf
-                            ? norm_gradient_vectorized<Element, Pairing::kHalf>
-                            : norm_gradient_vectorized<Element, Pairing::kInterleaved>;
-    return launch_kernel(kernel, p, grid, dim3(shape.lanes, shape.slots), shape.shared_bytes,
-                         params.overlaps, stream);
+    return params.read == Pairing::kHalf
+               ? launch_vectorized<Element, Pairing::kHalf>(p, params.num_operands, shape, stream)
+               : launch_vectorized<Element, Pairing::kInterleaved>(p, params.num_operands, shape,
+                                                                   stream);
   });
 }
 
@@ -67,8 +77,11 @@ cudaError_t norm_gradient(const NormGradientParams<GeneralParams>& params,
 }
 
 cudaError_t norm_gradient_sums(const NormSumParams& params, cudaStream_t stream) noexcept {
-  if (params.count == 0) return cudaSuccess;
-  const dim3 grid(static_cast<unsigned>(ceil_div(params.count, kSumElements)));
+  std::int32_t count = 0;
+  for (const NormSumParams::Part& part : params.parts) count = std::max(count, part.count);
+  if (count == 0) return cudaSuccess;
+  const dim3 grid(static_cast<unsigned>(ceil_div(count, kSumElements)),
+                  static_cast<unsigned>(params.num_parts));
   constexpr std::size_t kShared = sizeof(double) * kSumElements * kSumParts;
   return launch_kernel(sum_norm_gradients, params, grid, dim3(kSumElements, kSumParts), kShared,
                        params.overlaps, stream);

@@ -37,14 +37,17 @@ struct NormGradientParams : FusedParams<Angles> {
 };
 static_assert(sizeof(NormGradientParams<GeneralParams>) <= kMaxParameterBytes);
 
-/// Sums partial[:, offset + i] into to[i].
+/// Sums partial[:, offset + i] into to[i], for each part.
 struct NormSumParams {
   const double* partial = nullptr;  // [slices][partial_size]
-  double* to = nullptr;             // [count]
   std::int64_t partial_size = 0;
-  std::int64_t offset = 0;
-  std::int32_t count = 0;
   std::int32_t slices = 0;
+  std::int32_t num_parts = 0;
+  struct Part {
+    double* to;
+    std::int64_t offset;  // of its first element in a slice
+    std::int32_t count;
+  } parts[2 * kOperandsPerLaunch] = {};  // weights and biases
   bool overlaps = false;
 };
 

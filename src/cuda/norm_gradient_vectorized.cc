@@ -14,8 +14,6 @@ namespace rotary::internal::cuda {
 namespace {
 
 constexpr std::int32_t kWarpLanes = 32;
-constexpr std::uint32_t kMaxShared = 48 * 1024;
-constexpr std::uint32_t kFactorOne = 65536;
 
 bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
                   NormGradientTileOperand& to) noexcept {
@@ -64,37 +62,16 @@ bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
   return true;
 }
 
-/// Blocks that fit the operand with the most heads; of the others they have several tokens.
-NormGradientShape shape_of(NormGradientVectorizedParams& to, int num_operands) noexcept {
-  const std::int32_t lanes =
-      static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(to.angles.fragments)));
-  const std::int32_t warp_slots = kWarpLanes / lanes;
-  const std::int32_t max_slots = kMaxNormGradientThreads / kWarpLanes * warp_slots;
-  std::int32_t heads = 0;
-  for (const NormGradientTileOperand& o : to.operands) heads = std::max(heads, o.heads);
-  const std::int32_t groups = ceil_div(heads, ceil_div(heads, max_slots));
-  // At least a few warps: an operand of few heads has several tokens in a block.
-  const std::int32_t wanted = std::max(groups, 4 * warp_slots);
-  const std::int32_t slots = std::min(max_slots, ceil_div(wanted, warp_slots) * warp_slots);
-  const auto pairs = static_cast<std::uint32_t>(to.angles.pair_count);
-  const auto threads = static_cast<std::uint32_t>(slots * lanes);
-  NormGradientShape shape{.lanes = static_cast<std::uint32_t>(lanes),
-                          .slots = static_cast<std::uint32_t>(slots)};
-  for (int k = 0; k < num_operands; ++k) {
-    NormGradientTileOperand& o = to.operands[k];
-    if (o.heads == 0) continue;
-    o.passes = static_cast<std::uint32_t>(ceil_div(o.heads, slots));
-    o.groups = static_cast<std::uint32_t>(ceil_div(o.heads, static_cast<std::int32_t>(o.passes)));
-    o.tokens = shape.slots / o.groups;
-    o.group_factor = (kFactorOne + o.groups - 1) / o.groups;
-    // As many tokens as there are threads to compute their cos and sin.
-    const std::uint32_t steps = std::max(1u, threads / (pairs * o.tokens));
-    o.row_tokens = o.tokens * steps;
-    shape.shared_bytes = std::max(shape.shared_bytes, 2 * o.row_tokens * 2 * pairs * 4);
-  }
-  shape.shared_bytes = std::max(shape.shared_bytes, shape.slots * 2 * pairs * 4);
-  if (shape.shared_bytes > kMaxShared) return {};
-  return shape;
+NormGradientShape shape_of(const NormGradientVectorizedParams& p) noexcept {
+  constexpr std::uint32_t kWarps = kMaxNormGradientThreads / kWarpLanes;
+  const auto packs = static_cast<std::uint32_t>(p.angles.fragments);
+  const std::uint32_t lanes = std::max(4u, std::bit_ceil(packs));
+  const auto pairs = static_cast<std::uint32_t>(p.angles.pair_count);
+  const std::uint32_t row_bytes = 2 * (pairs / packs * lanes) * 4;
+  const std::uint32_t sum_bytes = kWarps * (kWarpLanes / lanes) * 2 * pairs * 4;
+  return {.lanes = static_cast<std::int32_t>(lanes),
+          .warps = kWarps,
+          .shared_bytes = std::max((1 + kWarps) * row_bytes, sum_bytes)};
 }
 
 }  // namespace
@@ -122,7 +99,7 @@ NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleP
   to.eps = p.norm.eps;
   to.reciprocal_size = 1.0f / static_cast<float>(p.head_dim);
   to.adds_one = p.norm.adds_one;
-  return shape_of(to, p.num_operands);
+  return shape_of(to);
 }
 
 }  // namespace rotary::internal::cuda

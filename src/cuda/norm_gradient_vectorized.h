@@ -12,11 +12,10 @@
 
 namespace rotary::internal::cuda {
 
-/// Upper bound of a block's threads.
-inline constexpr int kMaxNormGradientThreads = 256;
+inline constexpr int kMaxNormGradientThreads = 64;
+inline constexpr int kNormGradientBlocks = 10;  // of a multiprocessor
 
-/// One operand. Strides are in packs. A block has `slots` heads at a time: `groups` heads of each
-/// of `tokens` tokens, in `passes` passes over the heads.
+/// One operand. Strides are in packs.
 struct NormGradientTileOperand {
   const char* in = nullptr;
   const char* grad = nullptr;
@@ -33,12 +32,7 @@ struct NormGradientTileOperand {
   std::int32_t out_token = 0;
   std::int32_t out_head = 0;
   std::int32_t heads = 0;
-  std::uint32_t groups = 1;
-  std::uint32_t tokens = 1;
-  std::uint32_t passes = 1;
-  std::uint32_t group_factor = 65536;  // slot / groups is slot * group_factor / 65536
-  std::uint32_t row_tokens = 1;        // whose cos and sin are computed together
-  bool has_float_weight = false;       // otherwise of the tensors' type
+  bool has_float_weight = false;  // otherwise of the tensors' type
 };
 
 struct NormGradientVectorizedParams {
@@ -55,8 +49,8 @@ struct NormGradientVectorizedParams {
 };
 
 struct NormGradientShape {
-  std::uint32_t lanes = 0;  // 0: the kernel does not apply
-  std::uint32_t slots = 0;
+  std::int32_t lanes = 0;  // that share a head; 0: the kernel does not apply
+  std::uint32_t warps = 0;
   std::uint32_t shared_bytes = 0;
 };
 

@@ -190,27 +190,28 @@ __global__ void __launch_bounds__(kNormGradientThreads)
 inline constexpr int kSumElements = 8;
 inline constexpr int kSumParts = 64;
 
-/// Grid: tiles of kSumElements elements. Part j of an element sums the slices j, j + kSumParts, ..;
-/// then the parts are summed in order.
+/// Grid: [tiles of kSumElements elements][parts]. Thread j of an element sums the slices j,
+/// j + kSumParts, ..; then these sums are added in order.
 __global__ void __launch_bounds__(kSumElements* kSumParts)
     sum_norm_gradients(const __grid_constant__ NormSumParams p) {
-  extern __shared__ __align__(16) double totals[];  // [parts][elements]
+  extern __shared__ __align__(16) double totals[];  // [kSumParts][kSumElements]
   if (p.overlaps) launch_dependent_grids();
+  const NormSumParams::Part& part = p.parts[blockIdx.y];
   const auto i = static_cast<std::int32_t>(blockIdx.x * kSumElements + threadIdx.x);
   wait_on_dependent_grids();
   double sum = 0.0;
-  if (i < p.count) {
+  if (i < part.count) {
     for (auto slice = static_cast<std::int32_t>(threadIdx.y); slice < p.slices;
          slice += kSumParts) {
-      sum += p.partial[slice * p.partial_size + p.offset + i];
+      sum += p.partial[slice * p.partial_size + part.offset + i];
     }
   }
   totals[threadIdx.y * kSumElements + threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || i >= p.count) return;
+  if (threadIdx.y != 0 || i >= part.count) return;
   double total = 0.0;
-  for (int part = 0; part < kSumParts; ++part) total += totals[part * kSumElements + threadIdx.x];
-  p.to[i] = total;
+  for (int j = 0; j < kSumParts; ++j) total += totals[j * kSumElements + threadIdx.x];
+  part.to[i] = total;
 }
 
 }  // namespace rotary::internal::cuda

@@ -29,6 +29,15 @@ __device__ __forceinline__ Packed<16> load_packed(const void* from) {
   return packed;
 }
 
+__device__ __forceinline__ Packed<8> load_packed8(const void* from) {
+  Packed<8> packed;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(packed.words[0]), "=r"(packed.words[1])
+               : "l"(from)
+               : "memory");
+  return packed;
+}
+
 __device__ __forceinline__ std::uint32_t load_u32(const void* from) {
   std::uint32_t word;
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");

@@ -21,38 +21,36 @@ struct LaneSquares {
   float second[kFours];
 };
 
-/// Sums over the steps below `from` of a tree of lanes, in place.
-template <int kFours>
-__device__ __forceinline__ void add_lanes(float (&v)[kFours], std::int32_t lanes,
-                                          std::int32_t from) {
-#pragma unroll
-  for (std::int32_t step = 16; step > 0; step /= 2) {
-    if (step >= from || step >= lanes) continue;  // the same for all threads
-#pragma unroll
-    for (int i = 0; i < kFours; ++i) v[i] = __fadd_rn(v[i], __shfl_xor_sync(~0u, v[i], step));
-  }
-}
-
-/// The sum of a head's squares, of whose fours `lanes` lanes of a warp have theirs: a power of two
+/// The sum of a head's squares, of whose fours kLanes lanes of a warp have theirs: a power of two
 /// from 2 to 32. All lanes of the warp call it; those of a head have the same result.
-template <int kFours>
-__device__ __forceinline__ float sum_of_lanes(LaneSquares<kFours>& v, std::int32_t lanes) {
+template <int kLanes, int kFours>
+__device__ __forceinline__ float sum_of_lanes(LaneSquares<kFours>& v) {
   const auto own = [](const float(&fours)[kFours]) {
     return kFours == 1 ? fours[0] : __fadd_rn(fours[0], fours[kFours - 1]);
   };
-  if (2 * kFours * lanes <= 32) {  // one warp: the second packs are half of the fours away
+  const auto add_lanes = [](float(&fours)[kFours], std::int32_t step) {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      fours[i] = __fadd_rn(fours[i], __shfl_xor_sync(~0u, fours[i], step));
+    }
+  };
+  constexpr std::int32_t kWarpLanes = 32 / kFours;  // lanes of a head that would share a warp
+  if constexpr (2 * kLanes <= kWarpLanes) {         // the second packs are half of the fours away
 #pragma unroll
     for (int i = 0; i < kFours; ++i) v.first[i] = __fadd_rn(v.first[i], v.second[i]);
-    add_lanes(v.first, lanes, 32);
+#pragma unroll
+    for (std::int32_t step = kLanes / 2; step > 0; step /= 2) add_lanes(v.first, step);
     return own(v.first);
+  } else {  // several warps: fours 32 apart are added after the tree of a warp
+#pragma unroll
+    for (std::int32_t step = kWarpLanes / 2; step > 0; step /= 2) {
+      add_lanes(v.first, step);
+      add_lanes(v.second, step);
+    }
+    const float sum = __fadd_rn(own(v.first), own(v.second));
+    if constexpr (kLanes <= kWarpLanes) return sum;
+    return __fadd_rn(sum, __shfl_xor_sync(~0u, sum, kWarpLanes));
   }
-  // Several warps: fours 32 apart are added after the tree of a warp.
-  const std::int32_t warp_lanes = 32 / kFours;  // lanes of this head that would share a warp
-  add_lanes(v.first, lanes, warp_lanes);
-  add_lanes(v.second, lanes, warp_lanes);
-  float sum = __fadd_rn(own(v.first), own(v.second));
-  if (lanes > warp_lanes) sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, warp_lanes));
-  return sum;
 }
 
 template <int kCount>

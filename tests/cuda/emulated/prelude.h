@@ -36,6 +36,7 @@ inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
 inline void __syncthreads() { emulated::block_barrier(); }
+inline void __syncwarp() { emulated::warp_barrier(); }
 
 template <typename T>
 T __shfl_sync(unsigned /*mask*/, T value, int lane) {

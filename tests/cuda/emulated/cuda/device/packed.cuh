@@ -23,6 +23,10 @@ inline Packed<16> load_packed(const void* from) {
   check_alignment<16>(from);
   return *static_cast<const Packed<16>*>(from);
 }
+inline Packed<8> load_packed8(const void* from) {
+  check_alignment<8>(from);
+  return *static_cast<const Packed<8>*>(from);
+}
 template <int kBytes>
 void store_packed(void* to, const Packed<kBytes>& packed) {
   check_alignment<kBytes>(to);

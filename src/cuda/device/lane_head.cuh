@@ -1,0 +1,211 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the tuned kernels of norms share. kLanes lanes of a warp share a head: each holds two packs of
+// it, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes a
+// few shuffles. cos, sin and the weights of the norm are in shared memory, a row for each warp.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/device/cos_sin.cuh"
+#include "cuda/device/elements.cuh"
+#include "cuda/device/fragments.cuh"
+#include "cuda/device/packed.cuh"
+#include "cuda/device/rotate_vectorized.cuh"
+#include "cuda/device/warp_norm.cuh"
+#include "cuda/vectorized_params.h"
+
+namespace rotary::internal::cuda {
+
+/// A head's part of one lane as floats, and what is done to it.
+template <class Element, Pairing kPairing, int kLanesOfHead>
+struct LaneHead {
+  using ElementType = Element;
+  static constexpr int kLanes = kLanesOfHead;
+  static constexpr int kCount = Element::kPerPack;
+  static constexpr bool kHalf = kPairing == Pairing::kHalf;
+
+  float a[kCount];  // pack `lane`
+  float b[kCount];  // pack `lane + lanes`
+
+  __device__ __forceinline__ void unpack(const Packed<16>& first, const Packed<16>& second) {
+    Element::unpack(first, a);
+    Element::unpack(second, b);
+  }
+
+  /// 1 / sqrt(mean square + eps).
+  __device__ __forceinline__ float scale(float eps) const {
+    constexpr int kFours = kCount / 4;
+    LaneSquares<kFours> squares;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      squares.first[i] = sum_of_four(a, 4 * i);
+      squares.second[i] = sum_of_four(b, 4 * i);
+    }
+    constexpr float kReciprocalSize = 1.0f / (2 * kCount * kLanes);
+    return rsqrtf(__fadd_rn(__fmul_rn(sum_of_lanes<kLanes>(squares), kReciprocalSize), eps));
+  }
+
+  __device__ __forceinline__ void multiply(float scale) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      a[i] = __fmul_rn(a[i], scale);
+      b[i] = __fmul_rn(b[i], scale);
+    }
+  }
+  /// `weights`: as WarpWeights orders them.
+  __device__ __forceinline__ void multiply(const float* weights, std::int32_t lane) {
+    float w[kCount];
+    read_row(weights, lane, w);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) a[i] = __fmul_rn(a[i], w[i]);
+    read_row(weights + kCount * kLanes, lane, w);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) b[i] = __fmul_rn(b[i], w[i]);
+  }
+
+  /// To the tensor's type.
+  __device__ __forceinline__ void round() {
+    if constexpr (!std::is_same_v<Element, Float32>) unpack(Element::pack(a), Element::pack(b));
+  }
+
+  // Rows of cos and sin: of a lane's pairs in two vectors of kCount / 2, the first vectors of all
+  // lanes before the second ones. Those of interleaved pairs are then in their own order.
+
+  /// `packs`: of half a head, kLanes at most.
+  static __device__ __forceinline__ std::uint32_t row_offset(std::uint32_t pair,
+                                                             std::uint32_t packs = kLanes) {
+    constexpr std::uint32_t kVector = kCount / 2;
+    if constexpr (kHalf) {
+      const std::uint32_t in_lane = pair % kCount;
+      return (in_lane / kVector * kLanes + pair / kCount) * kVector + in_lane % kVector;
+    } else {
+      return pair + (pair / kVector >= packs ? (kLanes - packs) * kVector : 0u);
+    }
+  }
+  static __device__ __forceinline__ void read_row(const float* row, std::int32_t lane,
+                                                  float (&v)[kCount]) {
+    constexpr int kVector = kCount / 2;
+    struct alignas(kVector * sizeof(float)) Vector {
+      float values[kVector];
+    };
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const Vector vector = reinterpret_cast<const Vector*>(row)[k * kLanes + lane];
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) v[k * kVector + i] = vector.values[i];
+    }
+  }
+
+  __device__ __forceinline__ void rotate(const float* row, std::int32_t lane) {
+    float c[kCount];
+    float s[kCount];
+    read_row(row, lane, c);
+    read_row(row + kCount * kLanes, lane, s);
+    if constexpr (kHalf) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) rotate_pair(a[i], b[i], c[i], s[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i) {
+        rotate_pair(a[2 * i], a[2 * i + 1], c[i], s[i]);
+        rotate_pair(b[2 * i], b[2 * i + 1], c[kCount / 2 + i], s[kCount / 2 + i]);
+      }
+    }
+  }
+};
+
+/// Weights of a norm as floats, 1 where there are none, in shared memory by one warp: in the order
+/// of rows of cos and sin, the first halves of all first packs, their second halves, then those of
+/// the second packs. Fetched before other loads, and stored when these are in flight.
+template <class Element, int kLanes>
+struct WarpWeights {
+  static constexpr int kHalfPack = Element::kPerPack / 2;
+  static constexpr int kHalves = (4 * kLanes + 31) / 32;  // half packs of a thread
+  std::uint32_t words[kHalves][4];
+
+  template <class Operand>
+  __device__ __forceinline__ void fetch(const Operand& o, std::int32_t packs) {
+    if (o.weight == nullptr) return;
+    const std::int32_t bytes = o.has_float_weight ? kHalfPack * 4 : 8;
+    const char* const from =
+        static_cast<const char*>(o.weight) + static_cast<std::int32_t>(threadIdx.x) * bytes;
+#pragma unroll
+    for (int i = 0; i < kHalves; ++i) {
+      if (static_cast<std::int32_t>(threadIdx.x) + 32 * i >= 4 * packs) continue;
+      const Packed<8> two = load_packed8(from + 32 * i * bytes);
+      words[i][0] = two.words[0];
+      words[i][1] = two.words[1];
+      if (bytes == 8) continue;  // the same for all threads
+      const Packed<8> others = load_packed8(from + 32 * i * bytes + 8);
+      words[i][2] = others.words[0];
+      words[i][3] = others.words[1];
+    }
+  }
+
+  template <class Operand>
+  __device__ __forceinline__ void store(const Operand& o, std::int32_t packs, bool adds_one,
+                                        float* to) const {
+#pragma unroll
+    for (int i = 0; i < kHalves; ++i) {
+      const std::int32_t half = static_cast<std::int32_t>(threadIdx.x) + 32 * i;
+      if (half >= 4 * packs) continue;
+      const std::int32_t pack = half / 2;
+      const std::int32_t vector =
+          pack < packs ? (half & 1) * kLanes + pack : (2 + (half & 1)) * kLanes + pack - packs;
+#pragma unroll
+      for (int e = 0; e < kHalfPack; ++e) {
+        float w = 1.0f;
+        if (o.weight != nullptr) {
+          w = __uint_as_float(words[i][e]);
+          if constexpr (!std::is_same_v<Element, Float32>) {
+            const float2 two = device::unpack_two<typename Element::Type>(words[i][e / 2]);
+            if (!o.has_float_weight) w = e % 2 == 0 ? two.x : two.y;
+          }
+          if (adds_one) w = __fadd_rn(1.0f, w);
+        }
+        to[vector * kHalfPack + e] = w;
+      }
+    }
+  }
+};
+
+/// cos and sin of a token's pairs by one warp, of which each lane has those 32 apart.
+template <class Head>
+struct WarpRow {
+  static constexpr int kPairs = (Head::kCount * Head::kLanes + 31) / 32;  // of a lane
+  PhaseInputs inputs[kPairs];
+
+  static __device__ __forceinline__ std::uint32_t pair(int i) { return threadIdx.x + 32 * i; }
+
+  __device__ __forceinline__ void fetch_frequencies(const VectorizedParams& p,
+                                                    std::uint32_t pairs) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      inputs[i] = PhaseInputs{};
+      if (pair(i) < pairs) inputs[i].fetch_frequency(p, pair(i));
+    }
+  }
+  __device__ __forceinline__ void fetch_positions(const VectorizedParams& p, std::int32_t batch,
+                                                  std::int32_t token) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) inputs[i].fetch_position(p.positions, token, batch);
+  }
+  /// Into a row of the warp's own; `packs`: of half a head. The caller synchronises the warp.
+  __device__ __forceinline__ void compute(const VectorizedParams& p, std::int32_t token,
+                                          std::uint32_t pairs, std::uint32_t packs,
+                                          float* row) const {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const CosSin<float> z = cos_sin_on_device<float>(inputs[i].phase(p.positions, token));
+      if (pair(i) >= pairs) continue;
+      const std::uint32_t at = Head::row_offset(pair(i), packs);
+      row[at] = mul_rn(z.cos, p.cos_magnitude);
+      row[Head::kCount * Head::kLanes + at] = mul_rn(z.sin, p.sin_magnitude);
+    }
+  }
+};
+
+}  // namespace rotary::internal::cuda
