@@ -234,6 +234,18 @@ TEST(CudaNorm, TheOrderOfAWarp) {
                   {.norm = {.sum_lanes = 32}, .batch = 3, .tokens = 7001});
 }
 
+// So many tokens that a warp takes the heads of both tensors, one after the other.
+TEST(CudaNorm, ManyTokens) {
+  for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+    const Rope rope = make_rope(64, 64, 0, pairing);
+    expect_cpu_bits(rope, {.norm = {.sum_lanes = 32},
+                           .type = DType::kBFloat16,
+                           .weight_type = DType::kBFloat16,
+                           .batch = 2,
+                           .tokens = 7'501});
+  }
+}
+
 TEST(CudaNorm, RejectsFloat64AndOutputsOfAnotherType) {
   const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
   const DeviceMemory memory(1 << 16);
