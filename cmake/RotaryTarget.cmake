@@ -22,6 +22,7 @@ function(rotary_target_defaults target)
   # GCC takes less time with -Og than with -O0, since small functions are inlined and not compiled.
   if(arg_READS_AND_PRINTS AND NOT EMSCRIPTEN)
     target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,$<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1>>)
+    set_target_properties(${target} PROPERTIES ROTARY_READS_AND_PRINTS ON)
   endif()
 
   # GCC collects garbage only once it holds 1 GB: up to a tenth less time for sources with large headers.
@@ -98,20 +99,21 @@ function(rotary_precompile_standard target)
 endfunction()
 
 # rotary_torch_defaults(<target>): further flags for a target that includes PyTorch's headers. They are
-# precompiled once for all of them, which takes the time of two sources and halves that of each.
+# precompiled, which takes the time of two sources and halves that of each: once for libraries, and once for
+# programs, tests and other targets that READS_AND_PRINTS, since GCC optimises a source as its precompiled header was
+# (-O3 takes twice the time of -Og), and since with sanitizers only libraries count branches for the fuzz targets.
 function(rotary_torch_defaults target)
   # Sizes are int64_t in PyTorch and size_t in containers, and its headers shadow names.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
   rotary_compile_together(${target})
   rotary_torch_compile_options(${target})
-  # With sanitizers, libraries are optimised and count their branches for the fuzz targets, programs are not.
-  get_target_property(type ${target} TYPE)
+  get_target_property(reads_and_prints ${target} ROTARY_READS_AND_PRINTS)
   set(precompiled rotary_torch_precompiled)
   set(defaults "")
-  if(ROTARY_SANITIZE AND type STREQUAL "EXECUTABLE")
+  if(reads_and_prints)
     set(precompiled rotary_torch_precompiled_programs)
-    set(defaults QUICK_TO_BUILD TEST)
+    set(defaults READS_AND_PRINTS TEST)
   endif()
   if(NOT TARGET ${precompiled})
     rotary_precompile_torch(${precompiled} ${defaults})
