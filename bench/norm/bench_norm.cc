@@ -25,6 +25,13 @@ constexpr std::int64_t kHeadDim = 128;
 constexpr std::int64_t kQueryHeads = 32;
 constexpr std::int64_t kKeyHeads = 8;
 
+/// Those of PyTorch.
+#if defined(__x86_64__)
+constexpr int kSumLanes = 8;
+#else
+constexpr int kSumLanes = 4;
+#endif
+
 struct Setting {
   DType dtype;
   Pairing pairing;
@@ -53,7 +60,7 @@ void measure(const Setting& s, int threads) {
   const std::vector<NormOperand> normed{{plain[0], w}, {plain[1], w}};
   const Rope rope(make_frequencies({.rotary_dim = kHeadDim, .theta = 1e6}),
                   {.head_dim = kHeadDim, .pairing = s.pairing}, {.threads = {.count = threads}});
-  const HeadNorm norm{.rounding = s.rounding};
+  const HeadNorm norm{.rounding = s.rounding, .sum_lanes = kSumLanes};
   const Positions at = Positions::range(1000);
   const std::vector<std::function<void()>> calls{
       [&] { rope.rotate(std::span<const Operand>(plain), at); },

@@ -39,6 +39,9 @@ struct FusedHeads {
   std::int64_t in_stride, out_stride;
   std::int64_t heads, head_dim;
   std::int64_t rotary_offset, pairs;
+  bool prefetches;  // inputs are in memory, not in a cache
+  bool in_place;
+  bool streams;  // results bypass the caches
   NormScalars norm;
   NormTable table;
   NormSlice factors;

@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cpu/columns-inl.h"
 #include "cpu/elements-inl.h"
 #include "cpu/norm_block.h"
 #include "cpu/norm_columns-inl.h"
@@ -35,6 +36,54 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary::internal::HWY_NAMESPACE {
+
+/// Stores results as the plan says: one kernel for both, since a branch that is always taken costs
+/// less than the time to compile two.
+struct PlannedWriter {
+  template <class D>
+  HWY_INLINE void operator()(D d, hn::Vec<D> v, hn::TFromD<D>* to) const {
+    if constexpr (kHasStreamStores) {
+      if (streams) return hn::Stream(v, d, to);
+    }
+    hn::StoreU(v, d, to);
+  }
+  bool streams;
+};
+
+/// Prefetches columns of heads that follow later, where the inputs are in memory. For stores too
+/// where they are in place.
+template <class Policy, std::size_t kCount, class D>
+class ColumnPrefetch {
+ public:
+  ColumnPrefetch(const FusedHeads& a, std::int64_t heads)
+      : is_on_(a.prefetches),
+        in_place_(a.in_place),
+        distance_(heads * a.in_stride),
+        pairs_(a.pairs) {}
+
+  HWY_INLINE void operator()(const typename Policy::Storage* in) const {
+    if constexpr (HWY_ARCH_X86 && kHasVectors) {
+      if (!is_on_) return;
+      in += distance_;
+      in_place_ ? touch<kPrefetchInPlace>(in) : touch<Prefetch::kRead>(in);
+    }
+  }
+
+ private:
+  template <Prefetch kPrefetch>
+  HWY_INLINE void touch(const typename Policy::Storage* in) const {
+    constexpr std::size_t kElements = kCount * kMaxLanes<D> * Policy::kElementsPerLane;
+    for (std::int64_t run = 0; run < Policy::kRuns; ++run) {
+      const char* const from = reinterpret_cast<const char*>(in + run * pairs_);
+      for (std::size_t at = 0; at < kElements * sizeof(*in); at += 64) {
+        prefetch_line<kPrefetch>(from + at);
+      }
+    }
+  }
+
+  bool is_on_, in_place_;
+  std::int64_t distance_, pairs_;
+};
 
 /// Columns from element i on, of some heads. cos, sin and factors stay in registers.
 template <class Policy, template <class, class> class Norm, class Rounded, class D,
@@ -52,12 +101,14 @@ HWY_INLINE void fused_columns(D d, const FusedHeads& a, const HeadMoments& momen
   const Data factors[] = {SliceLoader<Policy>::load(d, a.factors, at(kColumns))...};
   in += i;
   out += i;
-  CachedWriter writer;
+  PlannedWriter writer{a.streams};
+  const ColumnPrefetch<Policy, sizeof...(kColumns), D> prefetch(a, heads);
   // Not read again for each head: for the compiler, any store may change what `a` refers to.
   const std::int64_t pairs = a.pairs;
   const std::int64_t in_stride = a.in_stride;
   const std::int64_t out_stride = a.out_stride;
   for (std::int64_t h = 0; h < heads; ++h, in += in_stride, out += out_stride) {
+    prefetch(in);
     const Norm<Rounded, D> norm(d, moments, h);
     const Data data[] = {
         Policy::load(d, in + static_cast<std::int64_t>(kColumns) * width, pairs)...};

@@ -56,8 +56,13 @@ HWY_INLINE V rounded(D d, V v) {
     // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v);
+#if HWY_ARCH_X86  // where a mask of AVX-512 is not a vector
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto sum = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+#else
     const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
     const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+#endif
     return hn::BitCast(d, hn::And(sum, hn::Set(du, 0xffff0000u)));
   } else if constexpr (std::is_same_v<E, Float16>) {
     HWY_ALIGN std::uint16_t memory[kMaxLanes<D>];

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu/norm_rotate.cc"
 #include "cpu/targets.h"
 // Must come before Highway's headers: it selects the targets.
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -33,7 +34,7 @@ namespace rotary::internal::HWY_NAMESPACE {
 /// The operands of a task, with their kernels and tables.
 class FusedOperands {
  public:
-  explicit FusedOperands(const NormParams& params) : params_(params) {
+  FusedOperands(const NormParams& params, const CpuPlan& plan) : params_(params) {
     const RotateParams& rotation = params.rotation;
     stride_ = static_cast<std::size_t>(rotation.pairs) + kMaxLanes<FullTag<float>>;
     for (std::size_t i = 0; i < rotation.operands.size(); ++i) {
@@ -48,6 +49,9 @@ class FusedOperands {
                .head_dim = x.in.shape[3],
                .rotary_offset = rotation.rotary_offset,
                .pairs = rotation.pairs,
+               .prefetches = plan.head_orders[i] == HeadOrder::kLines,
+               .in_place = x.in.data == x.out.data,
+               .streams = plan.store_modes[i] == StoreMode::kStreamed,
                .norm = params.norm,
                .table = params.tables[i],
                .factors = slice_of(params.tables[i].factors, x.in.dtype, 4 * i),
@@ -111,8 +115,9 @@ class FusedOperands {
 };
 
 /// Tokens of rank first .. last - 1, batch row by batch row.
-void fused_tokens(const NormParams& params, std::int64_t first, std::int64_t last) {
-  const FusedOperands operands(params);
+void fused_tokens(const NormParams& params, const CpuPlan& plan, std::int64_t first,
+                  std::int64_t last) {
+  const FusedOperands operands(params, plan);
   RotationRowBuilder<float> rows(params.rotation, operands.row_layout());
   constexpr std::int64_t kRowsTogether = 16;
   RotationRow<float> block[kRowsTogether];
@@ -128,6 +133,7 @@ void fused_tokens(const NormParams& params, std::int64_t first, std::int64_t las
     operands.run(b, t, count, block);
     first += count;
   }
+  if (plan.has_stream_stores) hwy::FlushStream();
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE
@@ -157,9 +163,10 @@ void norm_rotate_on_cpu(const NormParams& params, const Threads& threads) {
   if (!is_fused(params)) return norm_blocks_on_cpu(params, threads);
   const CpuPlan plan = make_cpu_plan(params.rotation, threads);
   const auto engine = HWY_DYNAMIC_DISPATCH(fused_tokens);
-  if (plan.tasks == 1) return engine(params, 0, plan.num_tokens);
+  if (plan.tasks == 1) return engine(params, plan, 0, plan.num_tokens);
   const auto run = [&params, &plan, engine](int task) {
-    engine(params, plan.num_tokens * task / plan.tasks, plan.num_tokens * (task + 1) / plan.tasks);
+    engine(params, plan, plan.num_tokens * task / plan.tasks,
+           plan.num_tokens * (task + 1) / plan.tasks);
   };
   run_tasks(threads, plan.tasks, std::ref(run));
 }

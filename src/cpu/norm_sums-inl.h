@@ -75,6 +75,9 @@ struct AddDeviation {
   float mean;
 };
 
+/// Elements that four accumulators of eight lanes take at a time.
+inline constexpr std::int64_t kRowOfEights = 32;
+
 /// Four accumulators of one part of the lanes. Members, not arrays: GCC keeps these in registers.
 template <class V>
 struct FourSums {
@@ -202,9 +205,61 @@ HWY_NOINLINE float sum_in_columns(const typename E::Storage* x, std::int64_t n, 
   return (warps[0] + warps[2]) + (warps[1] + warps[3]);
 }
 
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+/// sum_in_lanes() of eight lanes with vectors of sixteen, for heads of whole rows that need no
+/// cascade: four accumulators of eight lanes are two vectors. The same sums: bfloat16 elements lie
+/// in them as even and odd ones, which a shift and a mask convert.
+template <class E, class Add>
+HWY_INLINE float sum_in_eights(const typename E::Storage* x, std::int64_t n, const Add& add) {
+  const FullTag<float> d;
+  const hn::Half<decltype(d)> half;
+  using V = hn::Vec<decltype(d)>;
+  constexpr bool kIsEvenOdd = std::is_same_v<E, BFloat16>;
+  V first = hn::Zero(d);
+  V second = hn::Zero(d);
+  for (; n > 0; n -= kRowOfEights, x += kRowOfEights) {
+    if constexpr (kIsEvenOdd) {
+      const Vec2<V> v = BFloat16EvenOdd::load(d, x);
+      first = add(d, first, v.v0);
+      second = add(d, second, v.v1);
+    } else {
+      first = add(d, first, E::load(d, x));
+      second = add(d, second, E::load(d, x + 16));
+    }
+  }
+  // The accumulators, in turn: quarters of even and of odd lanes, or halves of all.
+  alignas(32) float lanes[8];
+  float sum = 0.0f;
+  if constexpr (kIsEvenOdd) {
+    const hn::Half<decltype(half)> quarter;
+    const auto in_turn = [half, quarter](V v) HWY_ATTR {
+      const auto low = hn::LowerHalf(half, v);
+      const auto high = hn::UpperHalf(half, v);
+      return hn::Add(hn::Add(hn::Add(hn::LowerHalf(quarter, low), hn::UpperHalf(quarter, low)),
+                             hn::LowerHalf(quarter, high)),
+                     hn::UpperHalf(quarter, high));
+    };
+    hn::Store(in_turn(first), quarter, lanes);
+    hn::Store(in_turn(second), quarter, lanes + 4);
+    for (std::size_t k = 0; k < 4; ++k) sum = sum + lanes[k] + lanes[4 + k];
+  } else {
+    const auto low = hn::Add(hn::LowerHalf(half, first), hn::UpperHalf(half, first));
+    const auto all =
+        hn::Add(hn::Add(low, hn::LowerHalf(half, second)), hn::UpperHalf(half, second));
+    hn::Store(all, half, lanes);
+    for (const float lane : lanes) sum += lane;
+  }
+  return sum;
+}
+#endif
+
 template <class E, class Add>
 HWY_INLINE float sum_of(const typename E::Storage* x, std::int64_t n, int lanes, const Add& add) {
   if (lanes == kWarpSums) return sum_in_columns<E>(x, n, add);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  constexpr std::int64_t kMinCascade = 16 * kRowOfEights;
+  if (lanes == 8 && n % kRowOfEights == 0 && n < kMinCascade) return sum_in_eights<E>(x, n, add);
+#endif
   if (n < lanes) return sum_in_lanes<E, 1>(x, n, add);
   return lanes == 4   ? sum_in_lanes<E, 4>(x, n, add)
          : lanes == 8 ? sum_in_lanes<E, 8>(x, n, add)

@@ -68,6 +68,35 @@ TEST(NormRotate, HasTheBitsOfNormThenRotate) {
   });
 }
 
+/// Of results so large that they bypass the caches where the CPU has stores for it, on a line and
+/// beside one; in place they do not.
+TEST(NormRotate, LargeResultsHaveTheBitsOfThoseInPlace) {
+  constexpr std::int64_t kManyTokens = 1000;
+  constexpr std::int64_t kManyHeads = 17;
+  constexpr std::int64_t kHeadDim = 256;
+  constexpr std::int64_t kSize = kManyTokens * kManyHeads * kHeadDim;
+  const Rope rope(make_frequencies({.rotary_dim = kHeadDim, .theta = 1e4}),
+                  {.head_dim = kHeadDim, .pairing = Pairing::kHalf});
+  const HeadNorm norm{.sum_lanes = 8};
+  for (const DType type : kTypes) {
+    const auto size = static_cast<std::int64_t>(size_of(type));
+    Memory x = random(type, kSize, 1);
+    std::vector<unsigned char> memory(static_cast<std::size_t>(kSize * size) + 128);
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+    const TensorView in = x.heads(kManyTokens, kManyHeads, kHeadDim);
+    std::vector<std::vector<unsigned char>> results;
+    for (const std::size_t past_line : {0, 16}) {
+      unsigned char* const to = memory.data() + (64 - begin % 64) % 64 + past_line;
+      const TensorView out = TensorView::contiguous(to, type, {kManyTokens, kManyHeads, kHeadDim});
+      rope.norm_rotate({NormOperand(Operand(in, out))}, norm, Positions::range(7));
+      results.emplace_back(to, to + kSize * size);
+    }
+    rope.norm_rotate({NormOperand(in)}, norm, Positions::range(7));
+    EXPECT_TRUE(results[0] == x.bytes());
+    EXPECT_TRUE(results[1] == x.bytes());
+  }
+}
+
 /// Numbers of heads that kernels take four at a time, all of which rotate, and others.
 TEST(NormRotate, HasTheBitsOfNormThenRotateForGroupsOfHeads) {
   on_every_target([](std::string_view) {
