@@ -94,10 +94,13 @@ struct KvAppend {
   StoredTensor keys{};
   StoredTensor values{};
   Slots slots{};
-  /// Of q and k before their rotation.
+  /// Of q and k, with their rotation (HeadNorm::rotation), as in norm_rotate(). kNone: no norm, and
+  /// only its `rotation` counts.
   HeadNorm norm{.kind = NormKind::kNone};
   ConstTensorView q_weight{};
   ConstTensorView k_weight{};
+  ConstTensorView q_bias{};  // of NormKind::kLayer
+  ConstTensorView k_bias{};
 };
 
 /// Rope::append without a rotation: stores k and v as they are. There are no q and no norm.

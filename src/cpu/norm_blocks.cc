@@ -184,36 +184,49 @@ class BlockTask {
   std::vector<Operand> rotated_;
 };
 
-}  // namespace
-
-void norm_blocks_on_cpu(const NormParams& params, const Threads& threads) {
-  const RotateParams& rotation = params.rotation;
+/// The plan of the rotation of blocks, which are in the cache, in place.
+CpuPlan make_block_plan(const NormParams& params, const Threads& threads) {
   std::vector<Operand> in_place;
-  std::int64_t token_bytes = 1;
-  for (const Operand& x : rotation.operands) {
-    in_place.emplace_back(x.out);
-    token_bytes += x.in.shape[2] * x.in.shape[3] * static_cast<std::int64_t>(size_of(x.in.dtype));
-  }
-  RotateParams cached = rotation;
+  for (const Operand& x : params.rotation.operands) in_place.emplace_back(x.out);
+  RotateParams cached = params.rotation;
   cached.operands = in_place;
   if (cached.order.heads == HeadOrder::kAuto) cached.order.heads = HeadOrder::kColumns;
   cached.order.block = 1;
   CpuPlan plan = make_cpu_plan(cached, threads);
   plan.token_order = TokenOrder::kBatchOuter;
+  return plan;
+}
 
-  const std::int64_t tokens = rotation.operands.front().in.shape[1];
+void run_blocks(const NormParams& params, const CpuPlan& plan, std::int64_t first,
+                std::int64_t last) {
+  std::int64_t token_bytes = 1;
+  for (const Operand& x : params.rotation.operands) {
+    token_bytes += x.in.shape[2] * x.in.shape[3] * static_cast<std::int64_t>(size_of(x.in.dtype));
+  }
+  const std::int64_t tokens = params.rotation.operands.front().in.shape[1];
   const std::int64_t max_tokens = std::max<std::int64_t>(1, kNormBlockBytes / token_bytes);
-  const auto run = [&](int index) {
-    BlockTask task(params, plan, max_tokens);
-    const std::int64_t last = plan.num_tokens * (index + 1) / plan.tasks;
-    for (std::int64_t rank = plan.num_tokens * index / plan.tasks; rank < last;) {
-      const std::int64_t t = rank % tokens;
-      const std::int64_t count = std::min({max_tokens, last - rank, tokens - t});
-      task.run({rank / tokens, t, t + count});
-      rank += count;
-    }
+  BlockTask task(params, plan, std::min(max_tokens, last - first));
+  while (first < last) {
+    const std::int64_t t = first % tokens;
+    const std::int64_t count = std::min({max_tokens, last - first, tokens - t});
+    task.run({first / tokens, t, t + count});
+    first += count;
+  }
+}
+
+}  // namespace
+
+void norm_blocks_on_cpu(const NormParams& params, const Threads& threads) {
+  const CpuPlan plan = make_block_plan(params, threads);
+  const auto run = [&params, &plan](int task) {
+    run_blocks(params, plan, plan.num_tokens * task / plan.tasks,
+               plan.num_tokens * (task + 1) / plan.tasks);
   };
   run_tasks(threads, plan.tasks, std::ref(run));
+}
+
+void norm_blocks_tokens_on_cpu(const NormParams& params, std::int64_t first, std::int64_t last) {
+  run_blocks(params, make_block_plan(params, {.count = 1}), first, last);
 }
 
 }  // namespace rotary::internal

@@ -11,4 +11,7 @@ namespace rotary::internal {
 
 void norm_blocks_on_cpu(const NormParams& params, const Threads& threads);
 
+/// The tokens of rank first .. last - 1, on this thread.
+void norm_blocks_tokens_on_cpu(const NormParams& params, std::int64_t first, std::int64_t last);
+
 }  // namespace rotary::internal

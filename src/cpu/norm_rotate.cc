@@ -171,5 +171,10 @@ void norm_rotate_on_cpu(const NormParams& params, const Threads& threads) {
   run_tasks(threads, plan.tasks, std::ref(run));
 }
 
+void norm_rotate_tokens_on_cpu(const NormParams& params, std::int64_t first, std::int64_t last) {
+  if (!is_fused(params)) return norm_blocks_tokens_on_cpu(params, first, last);
+  HWY_DYNAMIC_DISPATCH(fused_tokens)(params, first, last);
+}
+
 }  // namespace rotary::internal
 #endif  // HWY_ONCE

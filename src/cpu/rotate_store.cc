@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rotation into a store. Tokens are rotated block by block. What is to be stored goes through
+// Rotation into a store. Tokens are rotated block by block, after their norm if there is one. What is to be stored goes through
 // scratch memory that stays in the cache.
 
 #include <algorithm>
@@ -119,6 +119,17 @@ class ScratchOperands {
   std::vector<Operand> operands_;
 };
 
+/// The same norm, of other operands.
+NormParams with_rotation(const NormParams& norm, const RotateParams& rotation) {
+  return {.rotation = rotation,
+          .tables = norm.tables,
+          .device_tables = {},
+          .adds_one = norm.adds_one,
+          .norm = norm.norm,
+          .rounding = norm.rounding,
+          .order = norm.order};
+}
+
 /// Loads, rotates and stores the tokens of one range.
 void run_range(const RotateStoreParams& params, const CpuPlan& plan, const TokenRange& at,
                ScratchOperands& scratch) {
@@ -133,7 +144,12 @@ void run_range(const RotateStoreParams& params, const CpuPlan& plan, const Token
   RotateParams rotation = params.rotation;
   rotation.operands = operands;
   const std::int64_t rank = at.batch * at.tokens;
-  rotate_tokens_on_cpu(rotation, plan, rank + at.first, rank + at.last);
+  if (params.norm == nullptr) {
+    rotate_tokens_on_cpu(rotation, plan, rank + at.first, rank + at.last);
+  } else {
+    norm_rotate_tokens_on_cpu(with_rotation(*params.norm, rotation), rank + at.first,
+                              rank + at.last);
+  }
   for_each_stored(store_tokens);
   for (const StoreCopy& copy : params.copies) {
     store_tokens(block_of(copy.to, copy.from, at, params.slots));

@@ -57,6 +57,9 @@ struct NormParams {
 /// before the rotation.
 void norm_rotate_on_cpu(const NormParams& params, const Threads& threads);
 
+/// The same for the tokens of rank first .. last - 1 (batch * tokens + token), on this thread.
+void norm_rotate_tokens_on_cpu(const NormParams& params, std::int64_t first, std::int64_t last);
+
 /// The CUDA engine, or its stub, as in kernel.h.
 void norm_rotate_on_cuda(std::string_view function, const NormParams& params, const Stream& stream);
 

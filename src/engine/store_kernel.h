@@ -50,11 +50,12 @@ struct RotateStoreParams {
   std::array<const HeadStore*, kMaxOperands> stores{};  // of each operand; null: not stored
   bool loads = false;                                   // stored operands are read from their store
   std::span<const StoreCopy> copies{};
+  const NormParams* norm = nullptr;  // of all operands; its rotation is not used
   /// [batch * tokens], -1: not stored; null: token t of batch row b in slot b * tokens + t.
   const std::int64_t* slots = nullptr;
 };
 
-/// Allocates scratch memory, some 64 KiB for each thread. There is at least one operand.
+/// Allocates scratch memory, some 64 KiB for each thread, and what the norm does. There is at least one operand.
 void rotate_store_on_cpu(const RotateStoreParams& params, const Threads& threads);
 
 /// The copies alone.

@@ -152,9 +152,12 @@ AppendNorm::AppendNorm(std::string_view function, const KvAppend& given,
                        std::span<const Operand> operands, std::int64_t head_dim)
     : norm_(given.norm), tables_(function, given.norm) {
   check_norm(function, norm_, head_dim);
-  for (const Operand& x : operands) check_norm_tensor(function, x.in);
-  if (given.q) tables_.add(operands.front().in, given.q_weight, {});
-  tables_.add(operands.back().in, given.k_weight, {});
+  for (const Operand& x : operands) {
+    check_norm_tensor(function, x.in);
+    check_norm_tensor(function, x.out);  // rotate() also writes float8
+  }
+  if (given.q) tables_.add(operands.front().in, given.q_weight, given.q_bias);
+  tables_.add(operands.back().in, given.k_weight, given.k_bias);
 }
 
 NormParams AppendNorm::params(const RotateParams& rotation) const noexcept {

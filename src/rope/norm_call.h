@@ -59,7 +59,7 @@ Direction direction_of(const HeadNorm& norm) noexcept;
 /// What the engine takes of a norm.
 NormScalars scalars_of(const HeadNorm& norm) noexcept;
 
-/// The norm of Rope::append on CUDA.
+/// The norm of Rope::append.
 class AppendNorm {
  public:
   /// `operands`: q, if any, and k.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -121,8 +120,10 @@ AppendCall::AppendCall(std::string_view name, const KvAppend& given, const Posit
   keys = internal::check_store(function, "keys", given.keys, k.dtype, memory);
   internal::check_store_heads(function, "keys", keys.store, k.shape[2], k.shape[3]);
   add_values(given, memory);
-  memory.add_read("a weight", given.q_weight);
-  memory.add_read("a weight", given.k_weight);
+  for (const ConstTensorView& x : {given.q_weight, given.k_weight}) {
+    memory.add_read("a weight", x);
+  }
+  for (const ConstTensorView& x : {given.q_bias, given.k_bias}) memory.add_read("a bias", x);
   memory.add(given.slots);
   if (positions != nullptr) {
     internal::check_positions(function, *positions, operands.list(), axes);
@@ -147,7 +148,13 @@ void AppendCall::check_device_types() const {
              x.shape[3]);
     }
   };
-  for (const Operand& x : operands.list()) check(x.in);
+  for (const Operand& x : operands.list()) {
+    check(x.in);
+    if (x.out.dtype != x.in.dtype) {
+      reject("[", function, "] q and its result must have one type on CUDA, got ",
+             name_of(x.in.dtype), " and ", name_of(x.out.dtype));
+    }
+  }
   if (num_copies == 1) check(copies[0].from);
 }
 
@@ -175,27 +182,12 @@ void append_on_cuda(const AppendCall& call, const Slots& slots,
 
 bool is_on_cuda(const AppendCall& call) noexcept { return call.k.device.type == DeviceType::kCuda; }
 
-/// Stores `k`, and v.
-void store_all(const AppendCall& call, const ConstTensorView& k, const Threads& threads) {
+/// Stores k and v as they are.
+void store_all(const AppendCall& call, const Threads& threads) {
   std::vector<internal::StoreCopy> copies(call.copies.begin(),
                                           call.copies.begin() + call.num_copies);
-  copies.push_back({.from = k, .to = call.keys.store});
+  copies.push_back({.from = call.k, .to = call.keys.store});
   internal::store_on_cpu(copies, call.slots.data(), threads);
-}
-
-/// Normalises and rotates, k into memory of its own, then stores.
-void append_with_norm(const Rope& rope, const KvAppend& given, const AppendCall& call,
-                      const Positions& positions) {
-  const auto size = static_cast<std::size_t>(call.k.num_elements()) * size_of(call.k.dtype);
-  const auto memory = std::unique_ptr<std::byte[]>(new std::byte[size]);  // not cleared
-  const Dims& shape = call.k.shape;
-  const auto rotated =
-      TensorView::contiguous(memory.get(), call.k.dtype, {shape[0], shape[1], shape[2], shape[3]});
-  std::vector<NormOperand> operands;
-  if (given.q) operands.emplace_back(call.operands.list().front(), given.q_weight);
-  operands.emplace_back(Operand(call.k, rotated), given.k_weight);
-  rope.norm_rotate(operands, given.norm, positions);
-  store_all(call, rotated, rope.options().threads);
 }
 
 /// The keys of a cache as the operand of a rotation: loaded from there and stored there.
@@ -241,34 +233,28 @@ void store_kv(const KvAppend& tensors, const Threads& threads, Stream stream) {
   }
   const AppendCall call("store_kv", tensors, nullptr, -1, 1);
   if (is_on_cuda(call)) return append_on_cuda(call, tensors.slots, nullptr, nullptr, stream);
-  store_all(call, call.k, threads);
+  store_all(call, threads);
 }
 
 void Rope::append(const KvAppend& tensors, const Positions& positions, Stream stream) const {
   const AppendCall call("append", tensors, &positions, layout().head_dim, frequencies().axes);
-  if (is_on_cuda(call)) {
-    const bool has_norm = tensors.norm.kind != NormKind::kNone;
-    const internal::RotateParams rotation = state_->params(
-        call.operands.list(), positions,
-        has_norm ? internal::direction_of(tensors.norm) : internal::Direction::kForward);
-    if (!has_norm) {
-      return append_on_cuda(call, tensors.slots, &rotation, nullptr, stream);
-    }
-    const internal::AppendNorm norm("append", tensors, call.operands.list(), layout().head_dim);
-    const internal::NormParams params = norm.params(rotation);
-    return append_on_cuda(call, tensors.slots, &rotation, &params, stream);
-  }
+  const std::span<const Operand> operands = call.operands.list();
+  std::optional<internal::AppendNorm> norm;
   if (tensors.norm.kind != NormKind::kNone) {
-    return append_with_norm(*this, tensors, call, positions);
+    norm.emplace("append", tensors, operands, layout().head_dim);
   }
+  const bool on_cuda = is_on_cuda(call);
   const std::span<const internal::StoreCopy> copies(call.copies.data(), call.num_copies);
-  if (internal::is_empty(call.operands.list())) {
+  if (!on_cuda && internal::is_empty(operands)) {
     return internal::store_on_cpu(copies, call.slots.data(), options().threads);
   }
+  const internal::RotateParams rotation =
+      state_->params(operands, positions, internal::direction_of(tensors.norm));
+  const auto norm_params = norm ? std::optional(norm->params(rotation)) : std::nullopt;
+  const internal::NormParams* const norm_or_none = norm_params ? &*norm_params : nullptr;
+  if (on_cuda) return append_on_cuda(call, tensors.slots, &rotation, norm_or_none, stream);
   internal::RotateStoreParams params{
-      .rotation = state_->params(call.operands.list(), positions, internal::Direction::kForward),
-      .copies = copies,
-      .slots = call.slots.data()};
+      .rotation = rotation, .copies = copies, .norm = norm_or_none, .slots = call.slots.data()};
   params.stores[call.key_index] = &call.keys.store;
   internal::rotate_store_on_cpu(params, options().threads);
 }

@@ -13,10 +13,14 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cuda/device_memory.h"
-#include "rope/append_case.h"
+#ifdef ROTARY_EMULATES_CUDA
+#include "cuda/emulated/launches.h"
+#endif
+#include "rope/append_fixture.h"
 #include "rotary/kv_cache.h"
 #include "rotary/rope.h"
 
@@ -69,11 +73,17 @@ class DeviceRegions {
     a.values = moved(a.values);
     a.q_weight = moved(a.q_weight);
     a.k_weight = moved(a.k_weight);
+    a.q_bias = moved(a.q_bias);
+    a.k_bias = moved(a.k_bias);
     const ConstTensorView indices = moved(a.slots.indices());
     a.slots = a.slots.block_table().rank == 0
                   ? Slots::flat(indices)
                   : Slots::paged(moved(a.slots.block_table()), indices, moved(a.slots.sequences()));
     return a;
+  }
+  Positions moved(const Positions& positions) const {
+    return positions.kind() == Positions::Kind::kIds ? Positions::ids(moved(positions.view()))
+                                                     : positions;
   }
   void download() const {
     for (std::size_t i = 0; i < host_.size(); ++i) {
@@ -86,10 +96,32 @@ class DeviceRegions {
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
 };
 
+/// Runs a case and compares it with the CPU. Emulated, also that each of its launches was of
+/// `kernel`.
+void expect_chain_by(const std::string& kernel, const AppendCase& c) {
+  AppendFixture fixture(c);
+  const DeviceRegions device(fixture.regions());
+#ifdef ROTARY_EMULATES_CUDA
+  emulated::take_launches();
+#endif
+  fixture.rope().append(device.moved(fixture.arguments()), device.moved(fixture.positions()));
+  device.download();
+  EXPECT_TRUE(fixture.result_q() == fixture.expected_q()) << kernel << " " << to_string(c);
+  EXPECT_TRUE(fixture.pool() == fixture.expected_pool()) << kernel << " " << to_string(c);
+  EXPECT_EQ(fixture.computed(), fixture.expected_computed()) << kernel << " " << to_string(c);
+#ifdef ROTARY_EMULATES_CUDA
+  const std::vector<std::string> launches = emulated::take_launches();
+  EXPECT_FALSE(launches.empty());
+  for (const std::string& name : launches) {
+    EXPECT_NE(name.find(kernel), std::string::npos) << kernel << " " << name << " " << to_string(c);
+  }
+#endif
+}
+
 void expect_chain(AppendCase c) {
   c.distinct_slots = true;
-  for (const bool aligned : {false, true}) {
-    c.aligned = aligned;
+  for (const HeadShape& shape : {HeadShape{}, kAlignedHead}) {
+    c.shape = shape;
     AppendFixture fixture(c);
     const DeviceRegions device(fixture.regions());
     fixture.rope().append(device.moved(fixture.arguments()), fixture.positions());
@@ -153,13 +185,16 @@ TEST(CudaAppend, NormalisesFirst) {
     for (const NormKind norm : {NormKind::kRms, NormKind::kRmsOnePlus}) {
       for (const QueryKind query : kQueries) {
         for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
-          expect_chain(
-              {.type = type, .query = query, .norm = norm, .batch = 2, .pairing = pairing});
+          expect_chain({.type = type,
+                        .query = query,
+                        .norm = {.kind = norm},
+                        .batch = 2,
+                        .pairing = pairing});
           expect_chain({.type = type,
                         .quantized = DType::kFloat8E4M3,
                         .scale = ScaleKind::kComputed,
                         .query = query,
-                        .norm = norm,
+                        .norm = {.kind = norm},
                         .pairing = pairing});
         }
       }
@@ -190,8 +225,135 @@ TEST(CudaAppend, AnyCombination) {
   }
 }
 
+// The fastest kernels, fused_step for few tokens and fused_vectorized, take whole heads and norms in
+// the order of a warp. Both are given what they take, and what only one or none of them does.
+
+/// On a GPU the reciprocal root is the device's, and rounds otherwise than the CPU's now and then.
+#ifdef ROTARY_EMULATES_CUDA
+constexpr NormKind kWarpNorms[] = {NormKind::kNone, NormKind::kRms, NormKind::kRmsOnePlus};
+#else
+constexpr NormKind kWarpNorms[] = {NormKind::kNone};
+#endif
+
+AppendCase whole_heads(DType type, const HeadShape& shape) {
+  return {.type = type,
+          .query = QueryKind::kApart,
+          .norm = {.kind = NormKind::kNone, .sum_lanes = 32},
+          .weight_type = type,
+          .shape = shape,
+          .query_heads = 9,
+          .heads = 3,
+          .tokens = 23,
+          .blocks = 9,
+          .block_size = 3,
+          .seed = 2,
+          .distinct_slots = true};
+}
+
+TEST(CudaAppend, WholeHeadsInDecodingSteps) {
+  for (const DType type : kTypes) {
+    for (const HeadShape& shape : {kWholeHead64, kWholeHead128}) {
+      for (const NormKind norm : kWarpNorms) {
+        for (const NormRounding rounding : {NormRounding::kTensor, NormRounding::kFloat32}) {
+          for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+            AppendCase c = whole_heads(type, shape);
+            c.norm.kind = norm;
+            c.norm.rounding = rounding;
+            c.pairing = pairing;
+            c.slots = SlotKind::kPaged;
+            expect_chain_by("fused_step", c);
+            c.seed = 3;  // queries have a norm without a weight
+            c.batch = 2;
+            c.blocks = 4;
+            c.block_size = 16;
+            expect_chain_by("fused_step", c);
+            c.slots = SlotKind::kSequences;
+            c.blocks = 15;
+            c.axes = 1;
+            c.inputs = InputLayout::kGaps;
+            c.query = QueryKind::kInPlace;
+            c.layout = CacheLayout::kInterleaved;
+            expect_chain_by("fused_step", c);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaAppend, WholeHeadsQuantised) {
+  for (const DType type : kTypes) {
+    for (const DType stored : kQuantized) {
+      for (const ScaleKind scale : {ScaleKind::kNone, ScaleKind::kTensor, ScaleKind::kHead}) {
+        for (const ScaleUse use : {ScaleUse::kDivide, ScaleUse::kMultiply}) {
+          for (const NormKind norm : kWarpNorms) {
+            AppendCase c = whole_heads(type, kWholeHead128);
+            c.quantized = stored;
+            c.scale = scale;
+            c.use = use;
+            c.norm.kind = norm;
+            expect_chain_by("fused_step", c);
+            c.quantized_values = stored == DType::kInt8 ? DType::kFloat8E4M3 : DType::kInt8;
+            c.layout = CacheLayout::kHeadMajor;
+            c.block_size = 16;
+            expect_chain_by("fused_step", c);
+            if (norm == NormKind::kNone || type == DType::kFloat32) continue;
+            c.weight_type = DType::kFloat32;
+            expect_chain_by("fused_vectorized", c);
+          }
+        }
+      }
+    }
+  }
+}
+
+// So many tokens that a warp takes the heads of q, k and v one after the other: two steps of a
+// warp, and all of them.
+TEST(CudaAppend, WholeHeadsOfManyTokens) {
+  for (const NormKind norm : kWarpNorms) {
+    AppendCase c = whole_heads(DType::kBFloat16, kWholeHead64);
+    c.query_heads = 2;
+    c.heads = 1;
+    c.pairing = norm == NormKind::kRms ? Pairing::kInterleaved : Pairing::kHalf;
+    c.norm.kind = norm;
+    c.tokens = norm == NormKind::kRms ? 10'001 : 15'001;
+    c.blocks = 999;
+    c.block_size = 16;
+    c.slots = SlotKind::kPaged;
+    if (norm != NormKind::kRms) c.quantized = DType::kFloat8E4M3;
+    expect_chain_by("fused_vectorized", c);
+  }
+}
+
+TEST(CudaAppend, OtherKernelsForWhatTheFastestDoNotTake) {
+  for (const DType type : kTypes) {
+    const AppendCase whole = whole_heads(type, kWholeHead128);
+    AppendCase c = whole;
+    c.norm = {.kind = NormKind::kRms};  // the CPU's order of sums
+    expect_chain_by("fused_tokens", c);
+    c.norm.kind = NormKind::kLayer;
+    expect_chain_by("fused_tokens", c);
+    c.norm.order = NormOrder::kAfterRotation;
+    expect_chain_by("fused_heads", c);
+    c = whole;
+    c.quantized = DType::kInt8;
+    c.scale = ScaleKind::kComputed;
+    expect_chain_by("fused_tokens", c);
+    c.scale = ScaleKind::kGroups;
+    expect_chain_by("fused_heads", c);
+    c = whole;
+    c.shape = kAlignedHead;
+    expect_chain_by("fused_tokens", c);
+    c.shape = {.head_dim = 26, .rotary_offset = 5};
+    expect_chain_by("fused_heads", c);
+    c = whole;
+    c.axes = 3;
+    expect_chain_by("fused_step", c);
+  }
+}
+
 TEST(CudaAppend, SkipsSlotsOutsideOfTheCache) {
-  const AppendCase c{.type = DType::kBFloat16, .slots = SlotKind::kInt64, .aligned = true};
+  const AppendCase c{.type = DType::kBFloat16, .slots = SlotKind::kInt64, .shape = kAlignedHead};
   AppendFixture fixture(c);
   const std::vector<std::byte> before = fixture.pool();
   const DeviceRegions device(fixture.regions());

@@ -16,7 +16,7 @@
 
 #include "reference/elements.h"
 #include "reference/stored.h"
-#include "rope/append_case.h"
+#include "rope/append_fixture.h"
 #include "rope/on_every_target.h"
 #include "rotary/kv_cache.h"
 #include "rotary/rope.h"
@@ -87,12 +87,12 @@ TEST(Append, NormalisesFirst) {
   for (const DType type : kTypes) {
     for (const NormKind norm : {NormKind::kRms, NormKind::kRmsOnePlus}) {
       for (const QueryKind query : kQueries) {
-        expect_chain({.type = type, .query = query, .norm = norm, .batch = 2});
+        expect_chain({.type = type, .query = query, .norm = {.kind = norm}, .batch = 2});
         expect_chain({.type = type,
                       .quantized = DType::kFloat8E4M3,
                       .scale = ScaleKind::kComputed,
                       .query = query,
-                      .norm = norm});
+                      .norm = {.kind = norm}});
       }
     }
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rope/append_case.h"
+#include "rope/append_fixture.h"
 #include "rope/rejects.h"
 
 namespace rotary {
@@ -106,7 +106,7 @@ TEST(RejectsAppend, NormsOfFloat64) {
   const std::vector<std::byte> pool = fixture.pool();
   KvAppend call = fixture.arguments();
   call.norm.kind = NormKind::kRms;
-  expect_rejected([&] { fixture.rope().append(call, fixture.positions()); }, "norm_rotate",
+  expect_rejected([&] { fixture.rope().append(call, fixture.positions()); }, "append",
                   "got float64");
   expect_rejected([&] { store_kv(call); }, "store_kv", "no q and no norm");
   EXPECT_TRUE(fixture.pool() == pool);

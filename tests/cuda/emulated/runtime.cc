@@ -4,6 +4,7 @@
 // The fibers of emulated blocks, CUDA's runtime on host memory, and what is not emulated.
 
 #undef _FORTIFY_SOURCE  // whose longjmp() does not leave a stack
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -15,6 +16,7 @@
 #include "cuda/fused_params.h"
 #include "cuda/gradient.h"
 #include "cuda/rotate.h"
+#include "launches.h"
 
 namespace rotary::internal::cuda {
 
@@ -59,6 +61,7 @@ struct Block {
 };
 
 Block block;
+std::vector<const void*> launches;
 
 void yield() {
   if (_setjmp(block.current->point) == 0) _longjmp(block.scheduler, 1);
@@ -96,6 +99,19 @@ void enter() {
 }
 
 }  // namespace
+
+void record_launch(const void* kernel) { launches.push_back(kernel); }
+
+std::vector<std::string> take_launches() {
+  std::vector<std::string> names;
+  for (const void* kernel : launches) {
+    Dl_info info{};
+    const bool is_known = dladdr(kernel, &info) != 0 && info.dli_sname != nullptr;
+    names.emplace_back(is_known ? info.dli_sname : "unknown");
+  }
+  launches.clear();
+  return names;
+}
 
 void block_barrier() { wait(block.all, block.left); }
 void warp_barrier() {

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "launches.h"
+
 namespace rotary::internal::cuda {
 
 template <class Params>
@@ -17,6 +19,7 @@ cudaError_t launch_kernel(void (*kernel)(Params), const Params& params, dim3 gri
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z > 1024) {
     return cudaErrorInvalidConfiguration;
   }
+  emulated::record_launch(reinterpret_cast<const void*>(kernel));
   gridDim = grid;
   blockDim = block;
   for (unsigned z = 0; z < grid.z; ++z) {
