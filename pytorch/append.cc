@@ -2,17 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators that rotate into caches of keys and values: append_kv, mla_append, and both in
-// place. The library's engine runs them in one pass (on the CPU those with a norm in two). Tensors
-// of more than four dimensions, and float64 on CUDA, go by rotate (or norm_rotate) and a store by
-// PyTorch's operators.
+// place. The library's engine runs them in one pass; batches of more than four dimensions are
+// flattened. A norm that it does not take goes by norm_rotate, then a store; float64 and ropes of too
+// many pairs on CUDA are stored by PyTorch's operators.
 
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "pytorch/cache_store.h"
 #include "pytorch/cuda_stream.h"
@@ -39,10 +41,19 @@ using NormSignature = std::vector<at::Tensor>(at::TensorList, at::TensorList, at
 struct NormOptions {
   const OptionalTensor& q_weight;
   const OptionalTensor& k_weight;
-  double eps = 1e-6;
-  std::string_view norm = "none";
-  std::string_view rounding = "tensor";
+  const OptionalTensor& q_bias;
+  const OptionalTensor& k_bias;
+  HeadNorm norm{.kind = NormKind::kNone};
 };
+
+/// What is given of these.
+std::vector<at::Tensor> given_of(std::initializer_list<const OptionalTensor*> rows) {
+  std::vector<at::Tensor> given;
+  for (const OptionalTensor* x : rows) {
+    if (is_given(*x)) given.push_back(**x);
+  }
+  return given;
+}
 
 /// The arguments of an append, of keys and values or of MLA's tail and latent.
 struct AppendArguments {
@@ -60,7 +71,7 @@ struct AppendArguments {
 bool has_engine(const AppendArguments& a) {
   const bool on_cuda = a.q.is_cuda();
   for (const at::Tensor* x : {&a.q, &a.k, &a.v, &a.keys.data, &a.values.data}) {
-    if (!(on_cuda ? x->is_cuda() : x->is_cpu()) || x->dim() > kMaxDimensions) return false;
+    if (!(on_cuda ? x->is_cuda() : x->is_cpu())) return false;
     if (on_cuda && x->scalar_type() == at::kDouble) return false;
   }
   return !on_cuda || fits_fused_launch(a.rope);
@@ -68,7 +79,20 @@ bool has_engine(const AppendArguments& a) {
 
 /// Whether the engine takes the norm, too.
 bool has_engine(const AppendArguments& a, const NormOptions& norm) {
-  return has_engine(a) && (norm.norm == "none" || a.q.is_cuda());
+  if (!has_engine(a)) return false;
+  if (norm.norm.kind == NormKind::kNone) return true;
+  const std::vector<at::Tensor> weights = given_of({&norm.q_weight, &norm.k_weight});
+  const std::vector<at::Tensor> biases = given_of({&norm.q_bias, &norm.k_bias});
+  return has_norm_engine({a.q, a.k}, {weights, biases}, a.rope, norm.norm);
+}
+
+/// Slots of a call whose batches are flattened.
+CacheSlots flatten_slots(const CacheSlots& slots) {
+  const auto flat = [](const at::Tensor& x) { return x.dim() <= 2 ? x : x.flatten(0, -2); };
+  const auto if_given = [&flat](const OptionalTensor& x) {
+    return is_given(x) ? OptionalTensor(flat(*x)) : x;
+  };
+  return {flat(slots.indices), slots.block_table, if_given(slots.sequences)};
 }
 
 /// [n, heads, head_dim].
@@ -85,11 +109,11 @@ void store_rotated(const AppendArguments& a) {
   if (has_engine(a)) {
     const c10::OptionalDeviceGuard guard(cuda_device_of(a.k));
     translate_errors([&] {
-      store_kv({.k = heads_view(a.function, a.k, token_dim),
-                .v = heads_view(a.function, a.v, token_dim),
+      store_kv({.k = heads_view(a.function, flatten_batch(a.k), token_dim),
+                .v = heads_view(a.function, flatten_batch(a.v), token_dim),
                 .keys = view_of(a.function, a.keys),
                 .values = view_of(a.function, a.values),
-                .slots = view_of(a.function, a.slots)},
+                .slots = view_of(a.function, flatten_slots(a.slots))},
                find_rope(a.rope)->rope().options().threads, stream_of(a.k));
     });
     return;
@@ -98,36 +122,54 @@ void store_rotated(const AppendArguments& a) {
   const at::Tensor k = rows_of(a.k, token_dim);
   TORCH_CHECK_VALUE(slots.size(0) <= k.size(0), "[", a.function, "] slots must be at most ",
                     k.size(0), ", got ", slots.size(0));
+  const at::Tensor v = rows_of(a.v, token_dim);
+  check_put(a.function, a.keys, k, slots);
+  check_put(a.function, a.values, v, slots);
   put(a.keys, k.narrow(0, 0, slots.size(0)), slots);
-  put(a.values, rows_of(a.v, token_dim).narrow(0, 0, slots.size(0)), slots);
+  put(a.values, v.narrow(0, 0, slots.size(0)), slots);
 }
 
-/// Weights of both tensors, or none: what changes nothing where one has none.
-std::vector<at::Tensor> weights_of(const AppendArguments& a, const NormOptions& norm) {
-  if (!is_given(norm.q_weight) && !is_given(norm.k_weight)) return {};
-  const double nothing = norm.norm == "rms_one_plus" ? 0.0 : 1.0;
-  const auto given = [&](const OptionalTensor& w, const at::Tensor& x) {
-    return is_given(w) ? *w : at::full({x.size(-1)}, nothing, x.options());
+/// Rows of both tensors, or none: filled with `nothing` where one has none.
+std::vector<at::Tensor> rows_of(const AppendArguments& a, const HeadNorm& norm,
+                                const OptionalTensor& of_q, const OptionalTensor& of_k,
+                                double nothing) {
+  if (!is_given(of_q) && !is_given(of_k)) return {};
+  const auto given = [&](const OptionalTensor& row, const at::Tensor& x) {
+    if (is_given(row)) return *row;
+    const std::int64_t heads = a.token_positions.token_dim == -3 ? x.size(-2) : x.size(-3);
+    const std::int64_t count = norm.scope == NormScope::kAllHeads ? heads : 1;
+    return at::full({count * x.size(-1)}, nothing, x.options());
   };
-  return {given(norm.q_weight, a.q), given(norm.k_weight, a.k)};
+  return {given(of_q, a.q), given(of_k, a.k)};
+}
+
+/// Weights of both tensors: what changes nothing where one has none.
+std::vector<at::Tensor> weights_of(const AppendArguments& a, const NormOptions& norm) {
+  const double nothing = norm.norm.kind == NormKind::kRmsOnePlus ? 0.0 : 1.0;
+  return rows_of(a, norm.norm, norm.q_weight, norm.k_weight, nothing);
 }
 
 /// q and k, normalised and rotated into new tensors.
 std::vector<at::Tensor> rotated(const AppendArguments& a, const NormOptions& norm) {
-  if (norm.norm == "none") {
-    return call(RotationOp::kRotate, {a.q, a.k}, a.rope, a.token_positions);
+  const HeadNorm& how = norm.norm;
+  const bool inverts = how.rotation == NormRotation::kInverse;
+  if (how.kind == NormKind::kNone) {
+    return call(inverts ? RotationOp::kUnrotate : RotationOp::kRotate, {a.q, a.k}, a.rope,
+                a.token_positions);
   }
   static const auto handle = find_operator<NormSignature>("rotary::norm_rotate");
   const TokenPositionsRef& at = a.token_positions;
-  return handle.call(at::TensorList{a.q, a.k}, weights_of(a, norm), /*biases=*/{}, a.rope,
-                     at.positions, at.cu_seqlens, at.first, at.token_dim, norm.eps, norm.norm,
-                     norm.rounding, /*scope=*/"head", /*order=*/"before", /*inverse=*/false);
+  const std::vector<at::Tensor> biases = rows_of(a, how, norm.q_bias, norm.k_bias, 0.0);
+  return handle.call(at::TensorList{a.q, a.k}, weights_of(a, norm), biases, a.rope, at.positions,
+                     at.cu_seqlens, at.first, at.token_dim, how.eps, name_of(how.kind),
+                     name_of(how.rounding), name_of(how.scope), name_of(how.order), inverts);
 }
 
-void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Tensor& q_out) {
+/// q, which may be q_out, and q_out have up to four dimensions.
+void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Tensor& q,
+                const at::Tensor& q_out) {
   const c10::OptionalDeviceGuard guard(cuda_device_of(a.q));
-  HeadNorm how = norm_of(norm.eps, norm.norm, norm.rounding, name_of(NormScope::kHead),
-                         name_of(NormOrder::kBeforeRotation), /*inverse=*/false);
+  HeadNorm how = norm.norm;
   how.sum_lanes = how.kind == NormKind::kNone ? how.sum_lanes : sum_lanes_of_engine(a.q, how);
   std::vector<at::Tensor> kept;
   const auto row = [&](const OptionalTensor& x) {
@@ -137,20 +179,24 @@ void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Ten
   };
   const std::int64_t token_dim = a.token_positions.token_dim;
   const auto rope = find_rope(a.rope);
+  const CacheSlots slots = flatten_slots(a.slots);
   const TensorView to = writable_heads_view(a.function, q_out, token_dim);
-  const ConstTensorView k = heads_view(a.function, a.k, token_dim);
+  const at::Tensor flat_k = flatten_batch(a.k);
+  const at::Tensor flat_v = flatten_batch(a.v);
+  const ConstTensorView k = heads_view(a.function, flat_k, token_dim);
   translate_errors([&] {
     rope->rope().append(
-        {.q =
-             a.q.is_same(q_out) ? Operand(to) : Operand(heads_view(a.function, a.q, token_dim), to),
+        {.q = q.is_same(q_out) ? Operand(to) : Operand(heads_view(a.function, q, token_dim), to),
          .k = k,
-         .v = heads_view(a.function, a.v, token_dim),
+         .v = heads_view(a.function, flat_v, token_dim),
          .keys = view_of(a.function, a.keys),
          .values = view_of(a.function, a.values),
-         .slots = view_of(a.function, a.slots),
+         .slots = view_of(a.function, slots),
          .norm = how,
          .q_weight = row(norm.q_weight),
-         .k_weight = row(norm.k_weight)},
+         .k_weight = row(norm.k_weight),
+         .q_bias = row(norm.q_bias),
+         .k_bias = row(norm.k_bias)},
         make_positions(a.function, *rope, a.token_positions, k), stream_of(a.q));
   });
 }
@@ -158,7 +204,10 @@ void run_engine(const AppendArguments& a, const NormOptions& norm, const at::Ten
 at::Tensor append_to_new(const AppendArguments& a, const NormOptions& norm) {
   if (has_engine(a, norm)) {
     at::Tensor q_out = empty_result_like(a.q);
-    run_engine(a, norm, q_out);
+    const at::Tensor flat_out = flatten_batch(q_out);
+    run_engine(a, norm, flatten_batch(a.q), flat_out);
+    // A copy, if q_out cannot be viewed so.
+    if (!flat_out.is_alias_of(q_out)) q_out.copy_(flat_out.view_as(q_out));
     return q_out;
   }
   const std::vector<at::Tensor> results = rotated(a, norm);
@@ -172,8 +221,13 @@ at::Tensor append_to_new(const AppendArguments& a, const NormOptions& norm) {
 template <class Result>
 Result append(const AppendArguments& a, const NormOptions& norm) {
   if constexpr (std::is_void_v<Result>) {
-    if (has_engine(a, norm)) return run_engine(a, norm, a.q);
-    a.q.copy_(append_to_new(a, norm));
+    if (!has_engine(a, norm)) {
+      a.q.copy_(append_to_new(a, norm));
+      return;
+    }
+    const at::Tensor flat = flatten_batch(a.q);
+    run_engine(a, norm, flat, flat);
+    if (!flat.is_alias_of(a.q)) a.q.copy_(flat.view_as(a.q));
   } else {
     return append_to_new(a, norm);
   }
@@ -227,7 +281,9 @@ Result append_kv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const OptionalTensor& key_scales, const OptionalTensor& value_scales,
                  std::string_view scale_use, std::string_view cache_type,
                  const OptionalTensor& q_weight, const OptionalTensor& k_weight, double eps,
-                 std::string_view norm, std::string_view rounding) {
+                 std::string_view norm, std::string_view rounding, const OptionalTensor& q_bias,
+                 const OptionalTensor& k_bias, std::string_view scope, std::string_view order,
+                 bool inverse) {
   const QuantizeOptions options{.type = cache_type, .use = scale_use};
   const AppendArguments a{
       .function = kAppendKv,
@@ -240,8 +296,11 @@ Result append_kv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
       .rope = rope,
       .token_positions = {positions, cu_seqlens, std::move(first), token_dim}};
   check_kv(a);
+  const HeadNorm how = norm_of(eps, norm, rounding, scope, order, inverse);
+  TORCH_CHECK_VALUE(how.kind == NormKind::kLayer || (!is_given(q_bias) && !is_given(k_bias)),
+                    "[rope_append_kv] only norm layer has a bias, got one with ", norm);
   if (q.is_meta()) return append_meta<Result>(q);
-  return append<Result>(a, {q_weight, k_weight, eps, norm, rounding});
+  return append<Result>(a, {q_weight, k_weight, q_bias, k_bias, how});
 }
 
 // ---- MLA: a rotated tail beside a latent --------------------------------------------------------
@@ -320,7 +379,7 @@ Result mla_append(const at::Tensor& q, const at::Tensor& k, const at::Tensor& la
                          .slots = {slots, block_table, sequences},
                          .rope = rope,
                          .token_positions = {positions, cu_seqlens, std::move(first), -3}},
-                        {none, none});
+                        {none, none, none, none});
 }
 
 // ---- Registration -------------------------------------------------------------------------------
@@ -337,7 +396,8 @@ void define_append(::torch::Library& m) {
       "int token_dim=-3, Tensor? k_scale=None, Tensor? v_scale=None, Tensor(c!)? key_scales=None, "
       "Tensor(d!)? value_scales=None, str scale_use='divide', str cache_type='auto', "
       "Tensor? q_weight=None, Tensor? k_weight=None, float eps=1e-06, str norm='none', "
-      "str rounding='tensor')";
+      "str rounding='tensor', Tensor? q_bias=None, Tensor? k_bias=None, str scope='head', "
+      "str order='before', bool inverse=False)";
   add("append_kv(Tensor q, " + kv + " -> Tensor");
   add("append_kv_(Tensor(q!) q, " + kv + " -> ()");
   const std::string mla = "Tensor k, Tensor latent, Tensor(a!) cache, " + where +

@@ -200,6 +200,37 @@ at::Tensor flat_slots(const CacheSlots& slots, const CacheStore& store, std::int
   return at::where(indices.ge(0), blocks * size + at::remainder(known, size), indices);
 }
 
+void check_put(std::string_view function, const CacheStore& store, const at::Tensor& heads,
+               const at::Tensor& slots) {
+  const at::Tensor& data = store.data;
+  TORCH_CHECK_VALUE(data.size(-2) == heads.size(-2) && data.size(-1) == heads.size(-1), "[",
+                    function, "] caches must hold ", heads.size(-2), " heads of ", heads.size(-1),
+                    ", got ", data.sizes());
+  TORCH_CHECK_VALUE(store.is_quantized() || data.scalar_type() == heads.scalar_type(), "[",
+                    function, "] caches must have the type of what is stored, ",
+                    heads.scalar_type(), ", or float8 or int8, got ", data.scalar_type());
+  TORCH_CHECK_VALUE(
+      !store.scale || store.scale->numel() == 1 || store.scale->numel() == heads.size(-2), "[",
+      function, "] scales must be float32 of [1] or [", heads.size(-2), "], got ",
+      store.scale ? store.scale->numel() : 0);
+  if (store.computed) {
+    const at::IntArrayRef rows = data.sizes().slice(0, static_cast<std::size_t>(data.dim()) - 1);
+    const at::IntArrayRef sizes = store.computed->sizes();
+    const bool has_groups = store.computed->dim() == data.dim();
+    const std::int64_t groups = has_groups ? sizes.back() : 1;
+    TORCH_CHECK_VALUE(sizes.slice(0, sizes.size() - (has_groups ? 1 : 0)) == rows && groups > 0 &&
+                          heads.size(-1) % groups == 0,
+                      "[", function, "] computed scales must be ", rows,
+                      " with or without a number of groups that divides head_dim, got ", sizes);
+  }
+  if (slots.numel() == 0) return;
+  const std::int64_t count = data.dim() == 4 ? data.size(0) * data.size(1) : data.size(0);
+  const auto low = slots.min().item<std::int64_t>();
+  const auto high = slots.max().item<std::int64_t>();
+  TORCH_CHECK_VALUE(low >= -1, "[", function, "] slots must be -1 or not negative, got ", low);
+  TORCH_CHECK_VALUE(high < count, "[", function, "] slots must be below ", count, ", got ", high);
+}
+
 void put(const CacheStore& store, const at::Tensor& heads, const at::Tensor& slots) {
   const at::Tensor stored = slots.ge(0).nonzero().squeeze(1);
   const c10::List<OptionalTensor> index = index_of(store, slots.index_select(0, stored));

@@ -55,6 +55,10 @@ Slots view_of(std::string_view function, const CacheSlots& slots);
 /// The slot of each token, [n]; negative: not stored. `tokens` are those of a batch row.
 at::Tensor flat_slots(const CacheSlots& slots, const CacheStore& store, std::int64_t tokens);
 
+/// Throws what put() does not check, before anything is written. Waits for the device.
+void check_put(std::string_view function, const CacheStore& store, const at::Tensor& heads,
+               const at::Tensor& slots);
+
 /// Heads [n, heads, head_dim] into those slots. Of repeated slots any is stored.
 void put(const CacheStore& store, const at::Tensor& heads, const at::Tensor& slots);
 

@@ -41,7 +41,8 @@ Slots slots_of(std::string_view function, const nb::tuple& given, Memory& memory
 
 void append_kv(const Rope& rope, nb::handle q, nb::handle q_out, nb::handle k, nb::handle v,
                const nb::tuple& keys, const nb::tuple& values, const nb::tuple& slots,
-               const HeldPositions& at, const GivenNorm& norm, const nb::tuple& weights) {
+               const HeldPositions& at, const GivenNorm& norm, const nb::tuple& weights,
+               const nb::tuple& biases) {
   constexpr std::string_view kName = "append_kv";
   Memory memory;
   KvAppend tensors{.k = readable(kName, k, memory),
@@ -51,7 +52,9 @@ void append_kv(const Rope& rope, nb::handle q, nb::handle q_out, nb::handle k, n
                    .slots = slots_of(kName, slots, memory),
                    .norm = norm_of(norm),
                    .q_weight = if_given(kName, weights[0], memory),
-                   .k_weight = if_given(kName, weights[1], memory)};
+                   .k_weight = if_given(kName, weights[1], memory),
+                   .q_bias = if_given(kName, biases[0], memory),
+                   .k_bias = if_given(kName, biases[1], memory)};
   if (q_out.is_none()) {
     tensors.q = Operand(writable(kName, q, memory));
   } else {
@@ -85,12 +88,13 @@ void call_rerotate_cached(const Rope& from, const Rope& to, const nb::tuple& key
 void add_kv_cache(nb::module_& m) {
   m.def("append_kv", &append_kv, nb::arg("rope"), nb::arg("q"), nb::arg("q_out").none(),
         nb::arg("k"), nb::arg("v"), nb::arg("keys"), nb::arg("values"), nb::arg("slots"),
-        nb::arg("positions"), nb::arg("norm"), nb::arg("weights"),
+        nb::arg("positions"), nb::arg("norm"), nb::arg("weights"), nb::arg("biases"),
         nb::sig("def append_kv(rope: Rope, q: object, q_out: object | None, k: object, v: object, "
                 "keys: tuple[object, ...], values: tuple[object, ...], "
                 "slots: tuple[object, ...], positions: Positions, "
                 "norm: tuple[str, float, str, str, str, bool], "
-                "weights: tuple[object | None, object | None]) -> None"));
+                "weights: tuple[object | None, object | None], "
+                "biases: tuple[object | None, object | None]) -> None"));
   m.def("shift_cached", &shift_cached, nb::arg("rope"), nb::arg("keys"), nb::arg("slots"),
         nb::arg("delta"),
         nb::sig("def shift_cached(rope: Rope, keys: tuple[object, ...], "

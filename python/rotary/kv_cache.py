@@ -76,10 +76,12 @@ def append_kv(
     norm: Norm | None = None,
     q_weight: Any = None,
     k_weight: Any = None,
+    q_bias: Any = None,
+    k_bias: Any = None,
 ) -> Any:
     """Rotates q, rotates k into key_cache, copies v into value_cache, and returns q: a new array,
-    or with in_place=True q itself. With a `norm`, q and k are normalised first, as norm_rotate()
-    does it; it has no bias."""
+    or with in_place=True q itself. With a `norm`, q and k are normalised, too, as norm_rotate()
+    does it."""
     if norm is None:
         norm = Norm(kind="none")
     library = library_of(q)
@@ -97,6 +99,7 @@ def append_kv(
         to_positions(positions),
         norm.given(),
         (_export(q_weight, False), _export(k_weight, False)),
+        (_export(q_bias, False), _export(k_bias, False)),
     )
     _after(key_cache, value_cache, key_scales, value_scales)
     if in_place:

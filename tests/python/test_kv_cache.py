@@ -83,6 +83,23 @@ def test_float8_bytes() -> None:
         assert (values[SLOTS[SLOTS >= 0]] == one).all() and not values[1].any()
 
 
+def test_norms() -> None:
+    """Biases, norms of all heads, after the rotation and the inverse, as norm_rotate() has them."""
+    q, k, v = tensors()
+    rows = np.random.default_rng(2).normal(size=(4, HEADS * DIM)).astype(np.float32)
+    for scope, size in (("head", DIM), ("all_heads", HEADS * DIM)):
+        norm = rotary.Norm(kind="layer", scope=scope, order="after", inverse=True)  # type: ignore
+        weights, biases = [r[:size].copy() for r in rows[:2]], [r[:size].copy() for r in rows[2:]]
+        want_q, want_k = ROPE.norm_rotate(q, k, weights=weights, biases=biases, norm=norm)
+        keys, values = np.zeros((2, BLOCKS, SIZE, HEADS, DIM), np.float32)
+        got = rotary.append_kv(
+            q, k, v, keys, values, SLOTS, rope=ROPE, norm=norm, q_weight=weights[0],
+            k_weight=weights[1], q_bias=biases[0], k_bias=biases[1],
+        )  # fmt: skip
+        np.testing.assert_array_equal(got, want_q)
+        np.testing.assert_array_equal(keys, stored(np.zeros_like(keys), want_k))
+
+
 def test_keys_in_a_cache() -> None:
     other = rotary.Rope(head_dim=DIM, theta=5e5, pairing="half")
     keys = np.random.default_rng(1).normal(size=(BLOCKS, SIZE, HEADS, DIM)).astype(np.float32)

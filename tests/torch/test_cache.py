@@ -110,7 +110,7 @@ def test_same_type(rope: str, dtype: torch.dtype, device: str) -> None:
 @pytest.mark.parametrize("kind", sorted(QUANTIZED))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quantised(dtype: torch.dtype, kind: str, use: str, deep: bool, device: str) -> None:
-    """Every scale. `deep`: tensors of five dimensions, which PyTorch's operators store."""
+    """Every scale. `deep`: tensors of five dimensions."""
     q, k, v = tensors(dtype, device)
     k[0, 0, 0, :4] = torch.tensor([NAN, 3e38, -3e38, 1e-30]).to(dtype)
     v[1, 2, 0, :3] = torch.tensor([NAN, float("inf"), float("-inf")]).to(dtype)
@@ -205,6 +205,52 @@ def test_norm_comes_first(norm: str, device: str) -> None:
         )  # fmt: skip
         assert torch.equal(got, want_q)
         assert all(torch.equal(bits(c), w) for c, w in zip(caches, want))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("scope", ["head", "all_heads"])
+@pytest.mark.parametrize("norm", ["none", "rms", "layer"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_places_of_norms(
+    dtype: torch.dtype, norm: str, scope: str, deep: bool, device: str
+) -> None:
+    """Biases, norms of all heads, after the rotation, and the inverse: the bits of the chain."""
+    q, k, v = tensors(dtype, device)
+    lead = (lambda x: x[None]) if deep else (lambda x: x)
+    sizes = [48, 32] if scope == "all_heads" else [16, 16]
+    rows = [torch.randn(n, device=device).to(dtype) for n in sizes * 2]
+    weights = dict(zip(["q_weight", "k_weight"], rows)) if norm != "none" else {}
+    biases = dict(zip(["q_bias", "k_bias"], rows[2:])) if norm == "layer" else {}
+    for order, inverse, rounding, in_place in itertools.product(
+        ["before", "after"], [False, True], ["tensor", "float32"], [False, True]
+    ):
+        how = {"rope": ROPES["half"], "norm": norm, "scope": scope, "order": order,
+               "inverse": inverse, "rounding": rounding, **weights, **biases}  # fmt: skip
+        caches = [make_cache("tokens", 2, 16, dtype, device) for _ in range(2)]
+        want_q, want_k = rt.qk_norm_rope(q, k, **how)
+        want = [stored(c, x, SLOTS) for c, x in zip(caches, (want_k, v))]
+        got = rt.rope_append_kv(
+            lead(q).clone(), lead(k), lead(v), *caches, SLOTS.to(device), in_place=in_place, **how
+        )
+        assert torch.equal(got, lead(want_q))
+        assert all(torch.equal(bits(c), w) for c, w in zip(caches, want))
+
+
+def test_more_than_four_dimensions_in_place() -> None:
+    """Also of a tensor whose batches cannot be flattened without a copy."""
+    x = torch.randn(3, 2, 5, 7, 16).transpose(0, 1)
+    q, k, v = x[..., :3, :], x[..., 3:5, :], x[..., 5:, :]
+    slots = torch.arange(30).flip(0)
+    want_q, want_k = rt.rotate(q, rope=ROPES["half"]), rt.rotate(k, rope=ROPES["half"])
+    for in_place in (False, True):
+        keys, values = torch.zeros(2, 30, 2, 16).unbind()
+        given = torch.empty(3, 2, 5, 3, 16).transpose(0, 1).copy_(q)
+        got = rt.rope_append_kv(
+            given, k, v, keys, values, slots, rope=ROPES["half"], in_place=in_place
+        )
+        assert (got is given) == in_place and torch.equal(got, want_q)
+        assert torch.equal(keys.flip(0), want_k.flatten(0, 2))
+        assert torch.equal(values.flip(0), v.flatten(0, 2))
 
 
 MLA = text(head_dim=64, frequencies=ladder(32), pairing="interleaved")
@@ -379,18 +425,26 @@ def test_gradients_are_refused(device: str) -> None:
         ({"k_scale": torch.ones(1)}, "scales are for quantised caches"),
         ({"cache_type": "fp8"}, "cache_type must be auto, e4m3, e5m2 or int8, got fp8"),
         ({"cache_type": "e4m3"}, "does not fit a cache of"),
+        ({"value_cache": torch.zeros(BLOCKS, SIZE, 1, 16)}, "must hold 2 heads"),
+        ({"q_bias": torch.ones(16), "norm": "rms"}, "only norm layer has a bias"),
+        ({"scope": "all"}, "scope must be"),
+        ({"order": "during"}, "order must be"),
         ({"scale_use": "add"}, "scale_use must be divide or multiply, got add"),
         ({"norm": "batch"}, "norm must be one of none, rms, rms_one_plus, layer"),
         ({"first": 3, "positions": torch.arange(5)}, "first is for calls without positions"),
     ],
 )
-def test_refuses(change: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("deep", [False, True])
+def test_refuses(change: dict[str, Any], message: str, deep: bool) -> None:
+    """Before anything is written; `deep`: tensors of five dimensions."""
     cache = torch.zeros(2, BLOCKS, SIZE, 2, 16)
     given: dict[str, Any] = {
         "q": torch.ones(5, 2, 16), "k": torch.ones(5, 2, 16), "v": torch.ones(5, 2, 16),
         "key_cache": cache[0], "value_cache": cache[1], "slot_mapping": torch.arange(5),
         "rope": ROPES["half"], "in_place": True, **change,
     }  # fmt: skip
+    if deep:
+        given |= {name: given[name][None, None] for name in "qkv"}
     with pytest.raises(ValueError, match=message):
         rt.rope_append_kv(**given)
     assert not cache.any() and bool((given["q"] == 1).all())

@@ -69,14 +69,20 @@ def rope_append_kv(
     eps: float = 1e-6,
     rounding: str = "tensor",
     in_place: bool = False,
+    q_bias: Tensor | None = None,
+    k_bias: Tensor | None = None,
+    scope: str = "head",
+    order: str = "before",
+    inverse: bool = False,
 ) -> Tensor:
     """Rotates q, rotates k into key_cache, copies v into value_cache, and returns q: a new tensor,
     or with in_place=True q itself. Tensors and positions are those of rotate(), the norm of q and k
-    before it is that of qk_norm_rope()."""
+    and its place are those of qk_norm_rope()."""
     return _apply(
         "append_kv", in_place, q, k, v, key_cache, value_cache, slot_mapping, _text(rope),
         block_table, sequences, positions, cu_seqlens, first, token_dim, k_scale, v_scale,
         key_scales, value_scales, scale_use, cache_type, q_weight, k_weight, eps, norm, rounding,
+        q_bias, k_bias, scope, order, inverse,
     )  # fmt: skip
 
 
