@@ -54,7 +54,7 @@ struct HeadNorm {
   double eps = 1e-6;
   NormRounding rounding = NormRounding::kTensor;
   /// 4, 8, 16 or 32. Sums are formed in the order of PyTorch's reductions on the CPU, with vectors
-  /// of so many floats: 4 on AArch64, 8 with AVX2, 16 with AVX-512. Then rms_norm has its bits.
+  /// of so many floats: 4 on AArch64, 8 on x86, with AVX-512 too. Then rms_norm has its bits.
   /// 32: in that of its norms on CUDA, with the bits of rms_norm there; the fastest on CUDA, where
   /// the reciprocal root is the device's, and may differ from the CPU's in its last bit.
   int sum_lanes = 4;

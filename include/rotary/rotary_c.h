@@ -55,7 +55,7 @@ extern "C" {
 
 /// Incremented with each addition to these headers. Programs built against a smaller one keep
 /// working.
-#define ROTARY_C_API_VERSION 5u
+#define ROTARY_C_API_VERSION 6u
 
 /// ROTARY_C_API_VERSION of the loaded library.
 ROTARY_C_API uint32_t rotary_c_api_version(void);
@@ -241,7 +241,7 @@ ROTARY_C_API rotary_status rotary_rope_cos_sin(const rotary_rope* rope,
 // ---- Rotation into caches -----------------------------------------------------------------------
 
 /// Rotates q (NULL: none) into q_out (NULL: in place), k into `keys`, and copies v into `values`
-/// (both NULL: none), in one pass on the CPU: Rope::append of kv_cache.h. This and the next four
+/// (both NULL: none), in one pass on the CPU: Rope::append of kv_cache.h. This and the next five
 /// allocate. Since version 4.
 ROTARY_C_API rotary_status rotary_rope_append(const rotary_rope* rope, const rotary_tensor* q,
                                               const rotary_tensor* q_out, const rotary_tensor* k,
@@ -251,11 +251,20 @@ ROTARY_C_API rotary_status rotary_rope_append(const rotary_rope* rope, const rot
                                               const rotary_positions* positions);
 
 /// rotary_rope_append of q and k with a norm: KvAppend::norm. Weights may be NULL. Since version 5.
+/// On x86, sum_lanes 8 has the bits of PyTorch's norms; 4, the default, those of other CPUs.
 ROTARY_C_API rotary_status rotary_rope_norm_append(
     const rotary_rope* rope, const rotary_tensor* q, const rotary_tensor* q_out,
     const rotary_tensor* k, const rotary_tensor* v, const rotary_tensor* q_weight,
     const rotary_tensor* k_weight, const rotary_norm* norm, const rotary_stored* keys,
     const rotary_stored* values, const rotary_slots* slots, const rotary_positions* positions);
+
+/// The same with the biases of ROTARY_NORM_LAYER, which may be NULL, too. Since version 6.
+ROTARY_C_API rotary_status rotary_rope_norm_append_biased(
+    const rotary_rope* rope, const rotary_tensor* q, const rotary_tensor* q_out,
+    const rotary_tensor* k, const rotary_tensor* v, const rotary_tensor* q_weight,
+    const rotary_tensor* k_weight, const rotary_tensor* q_bias, const rotary_tensor* k_bias,
+    const rotary_norm* norm, const rotary_stored* keys, const rotary_stored* values,
+    const rotary_slots* slots, const rotary_positions* positions);
 
 /// Rotates `in` into a tensor of its shape that may be quantised; `inverse`: 1 for unrotate, else
 /// 0. Since version 4.

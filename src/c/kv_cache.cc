@@ -76,6 +76,27 @@ rotary::KvAppend to_append(const Call& call, const AppendArguments& given) {
   return tensors;
 }
 
+/// A norm of q and k.
+struct NormArguments {
+  const rotary_norm* norm;
+  const rotary_tensor* q_weight;
+  const rotary_tensor* k_weight;
+  const rotary_tensor* q_bias;
+  const rotary_tensor* k_bias;
+};
+
+void append_with_norm(const Call& call, const rotary_rope* rope, const AppendArguments& given,
+                      const NormArguments& norm, const rotary_positions* positions) {
+  const rotary_rope& by = call.need(rope, "rope");
+  rotary::KvAppend tensors = to_append(call, given);
+  tensors.norm = to_norm(call, norm.norm);
+  tensors.q_weight = if_given(call, norm.q_weight, "q_weight");
+  tensors.k_weight = if_given(call, norm.k_weight, "k_weight");
+  tensors.q_bias = if_given(call, norm.q_bias, "q_bias");
+  tensors.k_bias = if_given(call, norm.k_bias, "k_bias");
+  by.rope.append(tensors, to_positions(call, positions, "positions"));
+}
+
 }  // namespace
 
 rotary_status rotary_rope_append(const rotary_rope* rope, const rotary_tensor* q,
@@ -98,12 +119,20 @@ rotary_status rotary_rope_norm_append(const rotary_rope* rope, const rotary_tens
                                       const rotary_slots* slots,
                                       const rotary_positions* positions) {
   return guard(__func__, [&](const Call& call) {
-    const rotary_rope& by = call.need(rope, "rope");
-    rotary::KvAppend tensors = to_append(call, {q, q_out, k, v, keys, values, slots});
-    tensors.norm = to_norm(call, norm);
-    tensors.q_weight = if_given(call, q_weight, "q_weight");
-    tensors.k_weight = if_given(call, k_weight, "k_weight");
-    by.rope.append(tensors, to_positions(call, positions, "positions"));
+    append_with_norm(call, rope, {q, q_out, k, v, keys, values, slots},
+                     {norm, q_weight, k_weight, nullptr, nullptr}, positions);
+  });
+}
+
+rotary_status rotary_rope_norm_append_biased(
+    const rotary_rope* rope, const rotary_tensor* q, const rotary_tensor* q_out,
+    const rotary_tensor* k, const rotary_tensor* v, const rotary_tensor* q_weight,
+    const rotary_tensor* k_weight, const rotary_tensor* q_bias, const rotary_tensor* k_bias,
+    const rotary_norm* norm, const rotary_stored* keys, const rotary_stored* values,
+    const rotary_slots* slots, const rotary_positions* positions) {
+  return guard(__func__, [&](const Call& call) {
+    append_with_norm(call, rope, {q, q_out, k, v, keys, values, slots},
+                     {norm, q_weight, k_weight, q_bias, k_bias}, positions);
   });
 }
 

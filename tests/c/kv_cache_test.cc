@@ -156,6 +156,44 @@ TEST_F(CKvCache, AppendsWithANorm) {
   EXPECT_FALSE(by_c == Tensors());
 }
 
+TEST_F(CKvCache, AppendsWithALayerNorm) {
+  Tensors by_c;
+  Tensors by_cpp;
+  std::array<float, kHeadDim> bias{};
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = 0.5f - 0.1f * static_cast<float>(i);
+  const rotary_tensor q = heads(by_c.q), k = heads(by_c.k), key_data = cache(by_c.keys),
+                      scale = ones(&by_c.scale, 1), row = ones(bias.data(), kHeadDim);
+  rotary_stored keys = rotary_stored_init(&key_data);
+  keys.scale = &scale;
+  const rotary_tensor indices =
+      rotary_tensor_contiguous(slots_.data(), ROTARY_DTYPE_INT64, 1, &kTokens);
+  const rotary_slots slots = rotary_slots_flat(&indices);
+  const rotary_positions positions = rotary_positions_range(99);
+  rotary_norm norm = rotary_norm_init(ROTARY_NORM_LAYER, 1e-5);
+  norm.order = ROTARY_NORM_AFTER_ROTATION;
+  norm.rotation = ROTARY_NORM_UNROTATE;
+  ROTARY_EXPECT_OK(rotary_rope_norm_append_biased(c_rope_.get(), &q, nullptr, &k, nullptr, nullptr,
+                                                  &row, &row, &row, &norm, &keys, nullptr, &slots,
+                                                  &positions));
+  const auto cpp_row = ConstTensorView::contiguous(bias.data(), DType::kFloat32, {kHeadDim});
+  rope_.append(
+      {.q = Operand(view(by_cpp.q)),
+       .k = view(by_cpp.k),
+       .keys = {.data = view(by_cpp.keys),
+                .scale = ConstTensorView::contiguous(&by_cpp.scale, DType::kFloat32, {1})},
+       .slots = Slots::flat(ConstTensorView::contiguous(slots_.data(), DType::kInt64, {kTokens})),
+       .norm = {.kind = NormKind::kLayer,
+                .eps = 1e-5,
+                .order = NormOrder::kAfterRotation,
+                .rotation = NormRotation::kInverse},
+       .k_weight = cpp_row,
+       .q_bias = cpp_row,
+       .k_bias = cpp_row},
+      Positions::range(99));
+  EXPECT_TRUE(by_c == by_cpp);
+  EXPECT_FALSE(by_c == Tensors());
+}
+
 TEST_F(CKvCache, RotatesTo) {
   for (const int inverse : {0, 1}) {
     Tensors x;

@@ -266,5 +266,51 @@ TEST(NormRotate, RejectsBadArguments) {
   EXPECT_EQ(x.bytes(), before.bytes());
 }
 
+/// The distance of neighbouring numbers of a type at x.
+double ulp_of(DType type, double x) {
+  const int exponent = std::ilogb(x);
+  return type == DType::kBFloat16 ? std::ldexp(1.0, exponent - 7)
+                                  : std::ldexp(1.0, std::max(exponent, -14) - 10);
+}
+
+// Rounded once: within half a step of the type of the exact value, and what float32 leaves.
+TEST(NormRotate, RoundsOnceToTheNearest) {
+  constexpr std::int64_t kTokens = 40;
+  constexpr std::int64_t kHeads = 3;
+  constexpr std::int64_t kHeadDim = 128;
+  constexpr std::int64_t kPairs = kHeadDim / 2;
+  constexpr std::int64_t kFirst = 999'000;
+  const Frequencies f = make_frequencies({.rotary_dim = kHeadDim, .theta = 1e4});
+  const Rope rope(f, {.head_dim = kHeadDim, .pairing = Pairing::kHalf});
+  for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
+    const NormMemory x = NormMemory::random(type, kTokens * kHeads * kHeadDim, 31);
+    NormMemory weight = NormMemory::random(type, kHeadDim, 32);
+    NormMemory y = x;
+    rope.norm_rotate({{y.heads(kTokens, kHeads, kHeadDim), weight.row()}},
+                     {.eps = 1e-6, .rounding = NormRounding::kFloat32}, Positions::range(kFirst));
+    for (std::int64_t head = 0; head < kTokens * kHeads; ++head) {
+      const std::int64_t at = head * kHeadDim;
+      const auto element = [&](std::int64_t i) { return static_cast<double>(x.get(at + i)); };
+      double squares = 0.0;
+      for (std::int64_t i = 0; i < kHeadDim; ++i) squares += element(i) * element(i);
+      const double r = 1.0 / std::sqrt(squares / kHeadDim + 1e-6);
+      for (std::int64_t p = 0; p < kPairs; ++p) {
+        const double a = element(p) * r * static_cast<double>(weight.get(p));
+        const double b = element(p + kPairs) * r * static_cast<double>(weight.get(p + kPairs));
+        const double phase =
+            static_cast<double>(kFirst + head / kHeads) * f.values[static_cast<std::size_t>(p)];
+        const double rotated[] = {a * std::cos(phase) - b * std::sin(phase),
+                                  a * std::sin(phase) + b * std::cos(phase)};
+        for (const std::int64_t k : {0, 1}) {
+          const double exact = rotated[k];
+          const double got = static_cast<double>(y.get(at + p + k * kPairs));
+          ASSERT_LE(std::fabs(got - exact), 0.5 * ulp_of(type, exact) + 1e-6 * std::hypot(a, b))
+              << name_of(type) << " head " << head << " pair " << p;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rotary

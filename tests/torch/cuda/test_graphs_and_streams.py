@@ -89,11 +89,19 @@ def test_fused_operators_have_the_bits_of_the_cpu() -> None:
         rope = text(head_dim=head_dim, rotary_dim=head_dim, theta=10000.0)
         q, k = torch.randn(2, 33, 4, head_dim).to(dtype).unbind()
         w = torch.randn(head_dim)
+        # With rounding "tensor" CUDA sums in the order of PyTorch's norms there, which is another.
         for norm in ("rms", "rms_one_plus", "layer"):
-            want = rt.qk_norm_rope(q, k, w, w, rope=rope, norm=norm)
-            got = rt.qk_norm_rope(q.cuda(), k.cuda(), w.cuda(), w.cuda(), rope=rope, norm=norm)
+            how: dict[str, str] = {"rope": rope, "norm": norm, "rounding": "float32"}
+            want = rt.qk_norm_rope(q, k, w, w, **how)
+            got = rt.qk_norm_rope(q.cuda(), k.cuda(), w.cuda(), w.cuda(), **how)
             for a, b in zip(got, want):
                 assert torch.equal(a.cpu(), b)
+        x, y, scale = q.cuda(), k.cuda(), w.to(dtype).cuda()
+        normed = [torch.nn.functional.rms_norm(z, [head_dim], scale, 1e-6) for z in (x, y)]
+        for a, b in zip(
+            rt.qk_norm_rope(x, y, scale, scale, rope=rope), rt.rotate(*normed, rope=rope)
+        ):
+            assert torch.equal(a, b)
 
 
 def test_streams() -> None:
