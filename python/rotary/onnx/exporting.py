@@ -13,10 +13,10 @@ from onnx import TensorProto, helper
 from .._core import version
 from .._loading import ModelLike
 from ..model import ModelRope, load_model
-from ..recipe import LongRope
-from ..rope import Rope, depends_on_context
+from ..rope import Rope
 from . import operator
 from .nodes import TYPES, Rotation, check_opset
+from .regimes import Regimes, regimes_of
 
 
 def export(
@@ -54,8 +54,9 @@ def export(
         opsets = [helper.make_opsetid("", opset), operator.opset_id()]
     else:
         check_opset(opset, "export")
-        ropes, switch, default_length = _regimes(model, rope, context)
-        rotation = Rotation(ropes, length or default_length, dtype, "export", switch)
+        regimes, default_length = _regimes(model, rope, context)
+        ropes = regimes.ropes
+        rotation = Rotation(ropes, length or default_length, dtype, "export", regimes.switch)
         graph = _graph(rotation, ropes[0].layout.head_dim, num_heads)
         opsets = [helper.make_opsetid("", opset)]
     result = helper.make_model(
@@ -71,24 +72,13 @@ def export(
     return result
 
 
-def _regimes(model: ModelLike | Rope, name: str, context: int) -> tuple[list[Rope], int, int]:
-    """The ropes of the regimes, the position that asks for the second one, and the length."""
+def _regimes(model: ModelLike | Rope, name: str, context: int) -> tuple[Regimes, int]:
+    """And the length that the model is meant for."""
     if isinstance(model, Rope):
-        return [model], 0, 0
+        return Regimes([model]), 0
     found: ModelRope = load_model(model).rope(name)
     length = found.context.extended or found.context.trained
-    if context or not depends_on_context(found.recipe):
-        return [found.make_rope(context)], 0, length
-    scaling = found.recipe.scaling
-    if not isinstance(scaling, LongRope):
-        raise ValueError(
-            f"[export] {type(scaling).__name__} has other angles for every context: give one "
-            "(context, --context)"
-        )
-    original = scaling.original_context
-    if length <= original:
-        return [found.make_rope(original)], 0, length
-    return [found.make_rope(original), found.make_rope(length)], original, length
+    return regimes_of(found, context, length, "export"), length
 
 
 def _graph(rotation: Rotation, head_dim: int, num_heads: tuple[int, int] | None) -> onnx.GraphProto:

@@ -52,10 +52,16 @@ class Rotation:
     """The nodes and tensors of a rope, or of two regimes of one.
 
     `ropes` differ in their frequencies alone; the caches of the second begin at row `length` and
-    hold for calls that reach position `switch`."""
+    hold for calls that reach position `switch`. Names of its values begin with `prefix`."""
 
     def __init__(
-        self, ropes: Sequence[Rope], length: int, dtype: str, function: str, switch: int = 0
+        self,
+        ropes: Sequence[Rope],
+        length: int,
+        dtype: str,
+        function: str,
+        switch: int = 0,
+        prefix: str = "rotary",
     ) -> None:
         check_type(dtype, function)
         for rope in ropes:
@@ -64,7 +70,7 @@ class Rotation:
             raise ValueError(f"[{function}] length must be at least 1, got {length}")
         self.layout = ropes[0].layout
         self.rotary_dim = 2 * ropes[0].frequencies.pairs
-        self.length, self.switch, self.dtype = length, switch, dtype
+        self.length, self.switch, self.dtype, self.prefix = length, switch, dtype, prefix
         rows = length * len(ropes)
         width = 4 if dtype == "float32" else 2
         if rows * self.rotary_dim * width > MAX_BYTES:
@@ -75,10 +81,11 @@ class Rotation:
         tables = [rope.cos_sin(0, tokens=length, dtype=dtype) for rope in ropes]
         self.tensors: list[TensorProto] = [
             numpy_helper.from_array(np.concatenate([table[i] for table in tables]), name)
-            for i, name in enumerate(("rotary.cos_cache", "rotary.sin_cache"))
+            for i, name in enumerate((f"{prefix}.cos_cache", f"{prefix}.sin_cache"))
         ]
 
     def _constant(self, name: str, value: object) -> str:
+        name = f"{self.prefix}.{name}"
         if all(tensor.name != name for tensor in self.tensors):
             self.tensors.append(numpy_helper.from_array(np.asarray(value, np.int64), name))
         return name
@@ -88,15 +95,17 @@ class Rotation:
         that the largest position asks for."""
         if self.switch == 0:
             return ids, []
-        switch = self._constant("rotary.switch", self.switch)
-        offset = self._constant("rotary.offset", self.length)
-        make = helper.make_node
-        return "rotary.rows", [
-            make("ReduceMax", [ids], ["rotary.last"], keepdims=0),
-            make("GreaterOrEqual", ["rotary.last", switch], ["rotary.is_long"]),
-            make("Cast", ["rotary.is_long"], ["rotary.regime"], to=TensorProto.INT64),
-            make("Mul", ["rotary.regime", offset], ["rotary.first_row"]),
-            make("Add", [ids, "rotary.first_row"], ["rotary.rows"]),
+        switch = self._constant("switch", self.switch)
+        offset = self._constant("offset", self.length)
+        make, prefix = helper.make_node, self.prefix
+        last, regime = f"{prefix}.last", f"{prefix}.regime"
+        is_long, first = f"{prefix}.is_long", f"{prefix}.first_row"
+        return f"{prefix}.rows", [
+            make("ReduceMax", [ids], [last], keepdims=0),
+            make("GreaterOrEqual", [last, switch], [is_long]),
+            make("Cast", [is_long], [regime], to=TensorProto.INT64),
+            make("Mul", [regime, offset], [first]),
+            make("Add", [ids, first], [f"{prefix}.rows"]),
         ]
 
     def nodes(
@@ -104,7 +113,7 @@ class Rotation:
     ) -> list[onnx.NodeProto]:
         """x, [batch, heads, tokens, head_dim] or with num_heads [batch, tokens, hidden], to out."""
         layout, make = self.layout, helper.make_node
-        caches = ["rotary.cos_cache", "rotary.sin_cache", rows]
+        caches = [f"{self.prefix}.cos_cache", f"{self.prefix}.sin_cache", rows]
         attributes = {"interleaved": int(layout.pairing == "interleaved")}
         if num_heads:
             attributes["num_heads"] = num_heads
@@ -120,7 +129,7 @@ class Rotation:
         rotated = f"{out}.rotated"
         found = []
         if len(parts) > 1:
-            split = self._constant("rotary.split", sizes)
+            split = self._constant("split", sizes)
             found.append(make("Split", [x, split], parts, axis=-1))
         source = parts[at] if len(parts) > 1 else x
         found.append(make("RotaryEmbedding", [source, *caches], [rotated], **attributes))
@@ -128,7 +137,7 @@ class Rotation:
             pairs = np.arange(self.rotary_dim).reshape(
                 (-1, 2) if layout.pairing == "interleaved" else (2, -1)
             )
-            order = self._constant("rotary.order", pairs.T.reshape(-1))
+            order = self._constant("order", pairs.T.reshape(-1))
             reordered = f"{out}.reordered"
             found.append(make("Gather", [rotated, order], [reordered], axis=-1))
             rotated = reordered

@@ -11,17 +11,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
 from ..layout import HeadLayout
-from ..model import ModelRope
 from ..rope import Rope
 from . import operator
 from .nodes import TYPES, Rotation, check_opset
+from .regimes import Regimes, regimes_of
+from .sources import (
+    FAR,
+    NEAR,
+    AnyRope,
+    Probes,
+    RotationNode,
+    Source,
+    check_source,
+    described,
+    find_sources,
+    ropes_of,
+)
 
 #: Operations that a constant bound of a slice may go through.
 PASSED = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
@@ -121,31 +133,32 @@ class Graph:
         n = first[2]
         return (first[0], n) if first[1:] == (0, n) and second[1:] == (n, 2 * n) else None
 
-    def rotations(self) -> Iterator[tuple[onnx.NodeProto, str, int]]:
-        """(the last node, X, half its rotary dims) of every rotation; 0 if that is not known."""
+    def rotations(self) -> Iterator[RotationNode]:
         for node in self.graph.node:
             if node.op_type == "RotaryEmbedding":
                 shape = self.shape(node.input[0]) or [0]
                 whole = shape[-1] if isinstance(shape[-1], int) and len(shape) == 4 else 0
-                yield (
-                    node,
-                    node.input[0],
-                    (attribute_of(node, "rotary_embedding_dim") or whole) // 2,
-                )
+                half = (attribute_of(node, "rotary_embedding_dim") or whole) // 2
+                yield RotationNode(node, node.input[0], half, node.input[1], node.input[2])
             if node.op_type != "Add":
                 continue
             products = [self.producer(name, "Mul") for name in node.input]
             if None in products:
                 continue
-            found = self._rotation(*products) or self._rotation(*reversed(products))
+            found = self._rotation(node, *products) or self._rotation(node, *reversed(products))
             if found is not None:
-                yield node, *found
+                yield found
 
-    def _rotation(self, cos: onnx.NodeProto, sin: onnx.NodeProto) -> tuple[str, int] | None:
-        for name in sin.input:
+    def _rotation(
+        self, last: onnx.NodeProto, cos: onnx.NodeProto, sin: onnx.NodeProto
+    ) -> RotationNode | None:
+        for i, name in enumerate(sin.input):
             half = self.rotated_half(name)
             if half is not None and half[0] in cos.input:
-                return half
+                x, n = half
+                return RotationNode(
+                    last, x, n, cos.input[1 - list(cos.input).index(x)], sin.input[1 - i]
+                )
         return None
 
 
@@ -177,26 +190,38 @@ def remove_unused(graph: onnx.GraphProto) -> None:
 
 def replace(
     model: onnx.ModelProto,
-    rope: Rope | ModelRope,
+    rope: AnyRope | Mapping[str, AnyRope],
     *,
     length: int = 0,
+    context: int = 0,
     position_ids: str = "position_ids",
     exact: bool = False,
 ) -> tuple[onnx.ModelProto, int]:
     """A copy of an exported model whose rotations are RotaryEmbedding with exact caches of `length`
     positions, and how many there were. What only computed cos and sin is removed.
 
-    `rope` is the rotation that all of them have (rotary.Rope.from_pretrained, or a rope of
-    rotary.Model), `position_ids` the name of an int64 value [batch, tokens] of the graph.
+    `rope`: the rotation that all of them have (rotary.Rope.from_pretrained, or a rope of
+    rotary.Model), or, where the graph has several sources of cos and sin, one for each by the name
+    of its cos; the error for one rope names them. `position_ids`: the name of an int64 value
+    [batch, tokens] of the graph.
+
+    A rope of rotary.Model keeps its recipe. If that depends on the context, `context` says how many
+    positions are in use; without it, LongRoPE gets caches of both regimes, of which the largest
+    position of a call chooses. A rotary.Rope has the frequencies that it was made with.
+
     ValueError if the graph has no rotation, an opset before 23, rotations of another pairing or
-    rotary_dim, or of a type that RotaryEmbedding does not take.
+    rotary_dim, or of a type that RotaryEmbedding does not take; for dynamic NTK without `context`;
+    and if cos and sin that the graph has, or computes of positions alone, are not those of the
+    rope.
 
     exact: by rotary's own operator for onnxruntime (rotary.onnx.register), without `length`, from
-    opset 10 on, also for float64 and for ropes of several axes, whose position_ids are
-    [axes, batch, tokens]."""
+    opset 10 on, also for float64, dynamic NTK by the largest position of a call, and ropes of
+    several axes, whose position_ids are [axes, batch, tokens]."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if exact:
         operator.check_opset(opset, "replace")
+        if length:
+            raise ValueError(f"[replace] exact angles have no caches and no length, got {length}")
     else:
         check_opset(opset, "replace")
     result = onnx.ModelProto()
@@ -208,72 +233,118 @@ def replace(
     found = list(graph.rotations())
     if not found:
         raise ValueError("[replace] the graph has no rotation of a known form")
-    if exact:
-        _replace_exactly(graph, found, rope, length, position_ids)
-        if all(o.domain != operator.DOMAIN for o in result.opset_import):
-            result.opset_import.append(operator.opset_id())
-    else:
-        made = rope.make_rope() if isinstance(rope, ModelRope) else rope
-        _replace_by_caches(graph, found, made, length, position_ids)
+    sources = find_sources(result.graph, found)
+    given = ropes_of(sources, rope)
+    dtype = _type_of(graph, found, operator.TYPES if exact else TYPES)
+    ropes = {
+        name: regimes_of(each, context, length, "replace", any_context=exact)
+        for name, each in given.items()
+    }
+    for source in sources:
+        first = ropes[source.name].ropes[0]
+        if first.frequencies.growth is not None:
+            raise ValueError(
+                "[replace] xPos scales q and k apart: a graph does not tell which is which"
+            )
+        for rotation in source.rotations:
+            _check_node(rotation, first)
+    probes = Probes(result, position_ids, graph.shape(position_ids) or ["tokens"])
+    _check_sources(probes, sources, ropes, length, graph, each_given=isinstance(rope, Mapping))
+    for i, source in enumerate(sources):
+        if exact:
+            pairs = ropes[source.name].ropes[0].frequencies.pairs
+            _replace_exactly(graph, source, given[source.name], pairs, context, position_ids)
+        else:
+            prefix = "rotary" if i == 0 else f"rotary.{i}"
+            _replace_by_caches(
+                graph, source, ropes[source.name], length, dtype, position_ids, prefix
+            )
+    if exact and all(o.domain != operator.DOMAIN for o in result.opset_import):
+        result.opset_import.append(operator.opset_id())
     remove_unused(result.graph)
     del result.graph.value_info[:]
     onnx.checker.check_model(result)
     return result, len(found)
 
 
-Found = list[tuple[onnx.NodeProto, str, int]]
+def _check_sources(
+    probes: Probes,
+    sources: list[Source],
+    ropes: dict[str, Regimes],
+    length: int,
+    graph: Graph,
+    *,
+    each_given: bool,
+) -> None:
+    """Raises ValueError if one of them is not its rope's, or, where that cannot be found out, if
+    one rope is given for several."""
+    for source in sources:
+        candidates = ropes[source.name].candidates(NEAR, length or FAR)
+        kind = graph.type_of(source.rotations[0].x)
+        difference = check_source(probes, source, candidates, length or FAR, kind)
+        if difference is None or (difference == "" and (each_given or len(sources) == 1)):
+            continue
+        words = f"cos and sin of {source.name!r} differ from the rope's {difference}"
+        if len(sources) > 1:
+            rule = f"give a rope for each source of cos and sin: {described(sources)}"
+            words = f"{words}; {rule}" if difference else rule
+        raise ValueError(f"[replace] {words}")
 
 
 def _replace_by_caches(
-    graph: Graph, found: Found, rope: Rope, length: int, position_ids: str
+    graph: Graph,
+    source: Source,
+    regimes: Regimes,
+    length: int,
+    dtype: str,
+    position_ids: str,
+    prefix: str,
 ) -> None:
-    rotation = Rotation([rope], length, _type_of(graph, found, TYPES), "replace")
-    rotation.layout = HeadLayout(rotation.rotary_dim, 0, rope.layout.pairing, rope.layout.pairing)
-    for last, x, n in found:
-        _check_node(last, x, n, rope)
-        (node,) = rotation.nodes(x, last.output[0], position_ids, head_dim=rotation.rotary_dim)
-        if last.op_type == "RotaryEmbedding":  # keeps its attributes
-            last.input[1:] = node.input[1:]
+    rotation = Rotation(regimes.ropes, length, dtype, "replace", regimes.switch, prefix)
+    layout = regimes.ropes[0].layout
+    rotation.layout = HeadLayout(rotation.rotary_dim, 0, layout.pairing, layout.pairing)
+    rows, before = rotation.positions(position_ids)
+    producer = graph.producers.get(position_ids)
+    first = 0 if producer is None else list(graph.graph.node).index(producer) + 1
+    for at, node in enumerate(before, first):
+        graph.graph.node.insert(at, node)
+    for each in source.rotations:
+        (node,) = rotation.nodes(each.x, each.last.output[0], rows, head_dim=rotation.rotary_dim)
+        if each.last.op_type == "RotaryEmbedding":  # keeps its attributes
+            each.last.input[1:] = node.input[1:]
         else:
-            last.CopyFrom(node)
+            each.last.CopyFrom(node)
     graph.graph.initializer.extend(rotation.tensors)
 
 
 def _replace_exactly(
-    graph: Graph, found: Found, rope: Rope | ModelRope, length: int, position_ids: str
+    graph: Graph, source: Source, rope: AnyRope, pairs: int, context: int, position_ids: str
 ) -> None:
-    if length:
-        raise ValueError(f"[replace] exact angles have no caches and no length, got {length}")
-    _type_of(graph, found, operator.TYPES)
-    made = rope.make_rope() if isinstance(rope, ModelRope) else rope
-    if made.frequencies.growth is not None:
-        raise ValueError(
-            "[replace] xPos scales q and k apart: a graph does not tell which is which"
-        )
-    text = operator.rope_text(rope)
-    for last, x, n in found:
-        _check_node(last, x, n, made)
-        head = _head_dim(graph, last, x, 2 * made.frequencies.pairs)
+    text = operator.rope_text(rope, context=context)
+    for each in source.rotations:
+        head = _head_dim(graph, each, 2 * pairs)
         node = operator.rotate_node(
-            x, position_ids, last.output[0], operator.with_head_dim(text, head)
+            each.x, position_ids, each.last.output[0], operator.with_head_dim(text, head)
         )
-        last.CopyFrom(node)
+        each.last.CopyFrom(node)
 
 
-def _head_dim(graph: Graph, last: onnx.NodeProto, x: str, rotary_dim: int) -> int:
+def _head_dim(graph: Graph, rotation: RotationNode, rotary_dim: int) -> int:
     """Of the value that is rotated; single operations rotate all of it."""
-    shape = graph.shape(x)
+    last, shape = rotation.last, graph.shape(rotation.x)
     width = shape[-1] if shape else 0
     if last.op_type != "RotaryEmbedding":
         return rotary_dim
     heads = attribute_of(last, "num_heads") if shape and len(shape) == 3 else 1
     if not isinstance(width, int) or width <= 0 or heads <= 0 or width % heads:
-        raise ValueError(f"[replace] the head_dim of {x!r} is not known: its shape is {shape}")
+        raise ValueError(
+            f"[replace] the head_dim of {rotation.x!r} is not known: its shape is {shape}"
+        )
     return width // heads
 
 
-def _type_of(graph: Graph, found: Found, types: dict[str, int]) -> str:
-    kinds = {graph.type_of(x) for _, x, _ in found}
+def _type_of(graph: Graph, found: list[RotationNode], types: dict[str, int]) -> str:
+    kinds = {graph.type_of(rotation.x) for rotation in found}
     names = {number: name for name, number in types.items()}
     dtype = names.get(min(kinds)) if len(kinds) == 1 else None
     if dtype is None:
@@ -282,8 +353,9 @@ def _type_of(graph: Graph, found: Found, types: dict[str, int]) -> str:
     return dtype
 
 
-def _check_node(last: onnx.NodeProto, x: str, n: int, rope: Rope) -> None:
+def _check_node(rotation: RotationNode, rope: Rope) -> None:
     """Raises ValueError if a rotation of the graph cannot be that of the rope."""
+    last, x, n = rotation.last, rotation.x, rotation.half
     interleaved = last.op_type == "RotaryEmbedding" and attribute_of(last, "interleaved") == 1
     pairing = "interleaved" if interleaved else "half"
     own, rotary_dim = rope.layout.pairing, 2 * rope.frequencies.pairs
