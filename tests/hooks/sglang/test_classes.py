@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's rotary classes on a CPU, before and after its own loader has applied the plugin."""
 
+import importlib
+import inspect
+import pkgutil
+
 import numpy as np
 import pytest
 import torch
 from sglang.srt import plugins
 from sglang.srt.layers import rotary_embedding as package
-from sglang.srt.layers.rotary_embedding import base, factory
+from sglang.srt.layers.rotary_embedding import base, factory, mrope
 
 import rotary
 
@@ -29,6 +33,7 @@ OUR_LLAMA3 = rotary.Llama3(
 MROPE = {"rope_type": "default", "mrope_section": [8, 12, 12]}
 ALPHA = {"rope_type": "dynamic", "alpha": 1000.0}
 LINEAR = {"rope_type": "linear", "factor": 4.0}
+SHORT, LONG = [1.0 + i / 64 for i in range(32)], [1.0 + i for i in range(32)]
 SECTIONS = rotary.Mrope(sections=(8, 12, 12))
 #   name: (class, rope_scaling, is_neox, the same in rotary)
 CASES = {
@@ -46,6 +51,36 @@ CASES = {
         "DynamicNTKAlphaRotaryEmbedding", ALPHA, True,
         {"scaling": rotary.NtkAlpha(alpha=1000.0)},
     ),
+    "dynamic": (
+        "DynamicNTKScalingRotaryEmbedding", {"rope_type": "dynamic", "factor": 2.0}, True,
+        {"scaling": rotary.DynamicNtk(factor=2.0, original_context=ROWS), "context": 2 * ROWS},
+    ),
+    "gemma4": (
+        "Gemma4RotaryEmbedding", {"rope_type": "proportional"}, True,
+        {"scaling": rotary.Proportional(fraction=0.25)},
+    ),
+    "longrope": (
+        "Phi3LongRoPEScaledRotaryEmbedding",
+        {
+            "rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG,
+            "original_max_position_embeddings": 512,
+        },
+        True,
+        {
+            "scaling": rotary.LongRope(
+                short_factor=SHORT, long_factor=LONG, original_context=512, factor=ROWS / 512
+            ),
+            "context": ROWS,
+        },
+    ),
+    "bailing": (  # of text: positions of several axes go to a kernel for GPUs
+        "BailingMRotaryEmbedding",
+        {"rope_type": "default", "mrope_section": [12, 10, 10], "video_rope": True}, False, {},
+    ),
+    "ernie mrope": (
+        "Ernie4_5_VLRotaryEmbedding", {"mrope_section": [10, 10, 12]}, False,
+        {"axes": rotary.Mrope(sections=(12, 10, 10), order="spatial_first")},
+    ),
     "mrope": ("MRotaryEmbedding", MROPE, True, {"axes": SECTIONS}),
     "mrope, yarn": (
         "YaRNScalingMRotaryEmbedding", {**YARN, "mrope_section": [8, 12, 12]}, True,
@@ -56,8 +91,23 @@ CASES = {
 
 def make(name, rows=ROWS):
     factory._ROPE_DICT.clear()
-    _, scaling, is_neox, _ = CASES[name]
-    return package.get_rope(HEAD, HEAD, rows, THETA, is_neox, scaling, torch.float32)
+    cls, scaling, is_neox, _ = CASES[name]
+    if cls == "Ernie4_5_VLRotaryEmbedding":  # its model constructs it
+        section = scaling["mrope_section"]
+        return mrope.Ernie4_5_VLRotaryEmbedding(
+            HEAD, HEAD, rows, THETA, is_neox, torch.float32, mrope_section=section
+        )
+    return package.get_rope(
+        HEAD, HEAD, rows, THETA, is_neox, scaling, torch.float32,
+        partial_rotary_factor=0.25 if name == "gemma4" else 1.0,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def without_compiler():
+    """ERNIE's class compiles a function."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def own_table(rows):
@@ -80,8 +130,31 @@ def places(name, limit):
     return torch.randint(0, limit, shape, generator=torch.Generator().manual_seed(1))
 
 
+def forward(module):
+    """ERNIE's own is a kernel for GPUs."""
+    return module.forward_native if "Ernie" in type(module).__name__ else module
+
+
 def in_heads(name, *both):
     return tuple(x.unflatten(-1, (-1, HEAD)) for x in both) if name == "deepseek" else both
+
+
+def test_every_class_is_named():
+    """A class that SGLang adds is replaced, and each has a case."""
+    import rotary_sglang
+
+    found = set()
+    for module in pkgutil.iter_modules(package.__path__):
+        for name, cls in vars(importlib.import_module(f"{package.__name__}.{module.name}")).items():
+            if inspect.isclass(cls) and hasattr(cls, "_compute_inv_freq"):
+                found.add(name.removeprefix("Exact"))
+    replaced = {name for names in rotary_sglang.REPLACED.values() for name in names}
+    assert found == replaced
+    # test_kept_forwards.py has the others.
+    forwards_kept = {
+        "FourierRotaryEmbedding", "DualChunkRotaryEmbedding", "Llama4VisionRotaryEmbedding",
+    }  # fmt: skip
+    assert {case[0] for case in CASES.values()} == replaced - forwards_kept
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -92,8 +165,8 @@ def test_same_rotation_nearby(name):
     assert type(module).__name__ == f"Exact{CASES[name][0]}"
     positions = places(name, 100)
     q, k = in_heads(name, *tensors())
-    wanted = original(positions, q.clone(), k.clone())
-    for ours, theirs in zip(module(positions, q, k), wanted, strict=True):
+    wanted = forward(original)(positions, q.clone(), k.clone())
+    for ours, theirs in zip(forward(module)(positions, q, k), wanted, strict=True):
         assert (ours - theirs).abs().max() < 1e-4
 
 
@@ -102,14 +175,16 @@ def test_is_the_rotation_of_the_recipe(name):
     """To the end of the table, against rotary.Rope."""
     _, _, is_neox, options = CASES[name]
     module = make(name)
-    positions = places(name, module.cos_sin_cache.shape[0])
+    positions = places(name, ROWS if name in ("bailing", "longrope") else len(module.cos_sin_cache))
+    if name == "bailing":
+        positions[:20] *= -1  # of images, around the text
     q, k = tensors()
     rope = rotary.Rope(
         head_dim=HEAD, theta=THETA, pairing="half" if is_neox else "interleaved", **options
     )
     at = positions[:, None].numpy() if positions.dim() == 2 else positions.numpy()
     right = rope.rotate(q.reshape(1, TOKENS, 4, HEAD).numpy(), positions=at)
-    found, _ = module(positions, *in_heads(name, q, k))
+    found, _ = forward(module)(positions, *in_heads(name, q, k))
     assert np.abs(found.reshape(right.shape).numpy() - right).max() < 4e-6
 
 

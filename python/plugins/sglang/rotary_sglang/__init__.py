@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rotary.torch.serving import ExactAngles, exact_rows
+from rotary.torch.serving import ExactAngles, ExactTables, exact_rows
 
 _PACKAGE = "sglang.srt.layers.rotary_embedding"
 MODES = ("exact", "off")
@@ -32,12 +32,10 @@ REPLACED = {
         "DynamicNTKScalingRotaryEmbedding",
         "Gemma4RotaryEmbedding",
         "Phi3LongRoPEScaledRotaryEmbedding",
+        "FourierRotaryEmbedding",
+        "DualChunkRotaryEmbedding",
+        "Llama4VisionRotaryEmbedding",
     ],
-}
-KEPT = {
-    "FourierRotaryEmbedding": "its pairs are not rotated",
-    "DualChunkRotaryEmbedding": "its positions are those in a chunk",
-    "Llama4VisionRotaryEmbedding": "its positions are those in an image",
 }
 
 
@@ -65,6 +63,28 @@ class ExactLongRope(ExactTable):
         return float(args[2])
 
 
+class ExactFourier(ExactTables):
+    """Its coefficients are those of the checkpoint from the first forward on."""
+
+    def is_comparable(self, index: int) -> bool:
+        return hasattr(self, "update_buffer")
+
+
+class ExactDualChunk(ExactTables):
+    """Five tables, of which the first and the third begin at position 0."""
+
+    def is_comparable(self, index: int) -> bool:
+        return index in (0, 2)
+
+
+_MIXINS: dict[str, type] = {
+    "Phi3LongRoPEScaledRotaryEmbedding": ExactLongRope,
+    "FourierRotaryEmbedding": ExactFourier,
+    "DualChunkRotaryEmbedding": ExactDualChunk,
+    "Llama4VisionRotaryEmbedding": ExactTables,
+}
+
+
 def mode() -> str:
     """What ROTARY_SGLANG asks for. ValueError for something else."""
     found = os.environ.get("ROTARY_SGLANG", "exact")
@@ -86,15 +106,13 @@ def register() -> None:
         module = importlib.import_module(f"{_PACKAGE}.{module_name}")
         for name in names:
             original = getattr(module, name)
-            if issubclass(original, ExactTable):
+            if issubclass(original, ExactAngles):
                 continue
-            mixin = ExactLongRope if name.startswith("Phi3LongRoPE") else ExactTable
+            mixin = _MIXINS.get(name, ExactTable)
             made = type(f"Exact{name}", (mixin, original), {"__module__": __name__})
             HookRegistry.register(f"{_PACKAGE}.{module_name}.{name}", made, HookType.REPLACE)
             replaced.append(name)
     log.info(
-        "rotary: tables of exact cos and sin in %s. As they were: %s. ROTARY_SGLANG=off turns this "
-        "off.",
+        "rotary: tables of exact cos and sin in %s. ROTARY_SGLANG=off turns this off.",
         ", ".join(replaced),
-        ", ".join(f"{name} ({why})" for name, why in KEPT.items()),
     )

@@ -51,9 +51,9 @@ def register() -> None:
 
         replaced, kept = exact.replace_classes()
         reasons = ", ".join(f"{name} ({why})" for name, why in kept.items())
+        rest = f"As they were: {reasons}. " if kept else ""
         _say(
-            f"rotary: exact angles in {', '.join(replaced)}. As they were: {reasons}. "
-            "ROTARY_VLLM=off turns this off."
+            f"rotary: exact angles in {', '.join(replaced)}. {rest}ROTARY_VLLM=off turns this off."
         )
     else:
         _say("rotary: nothing replaced (ROTARY_VLLM=off).")

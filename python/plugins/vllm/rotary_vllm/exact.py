@@ -4,6 +4,7 @@
 
 Each class is replaced by a subclass. Its table holds exact values, for the code of vLLM that reads
 it, and its forward does not read it: angles are computed in the kernel, in place, at any position.
+FoPE, dual chunk attention and Llama 4's vision tower keep their forward, and read exact tables.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rotary.torch import adjoint, rotate, rotate_
-from rotary.torch.serving import ExactAngles, layout_text
+from rotary.torch.serving import ExactAngles, ExactTables, layout_text
 
 _PACKAGE = "vllm.model_executor.layers.rotary_embedding"
 #: module: classes
@@ -34,11 +35,9 @@ REPLACED = {
     "bailing_mrope": ["BailingMRotaryEmbedding"],
     "ernie45_vl_rope": ["Ernie4_5_VLRotaryEmbedding"],
     "phi3_long_rope_scaled_rope": ["Phi3LongRoPEScaledRotaryEmbedding"],
-}
-KEPT = {
-    "FourierRotaryEmbedding": "its pairs are not rotated",
-    "DualChunkRotaryEmbedding": "its positions are those in a chunk",
-    "Llama4VisionRotaryEmbedding": "its positions are those in an image",
+    "fope": ["FourierRotaryEmbedding"],
+    "dual_chunk_rope": ["DualChunkRotaryEmbedding"],
+    "llama4_vision_rope": ["Llama4VisionRotaryEmbedding"],
 }
 
 
@@ -183,7 +182,38 @@ class ExactLongRope(ExactRotary):
         return float(args[2])
 
 
+class ExactFourier(ExactTables):
+    """Sums of cos and sin with coefficients of the checkpoint. The table is computed when both are
+    loaded; vLLM does so in the first forward, which may be in a compiled graph."""
+
+    update_cache: bool
+    cos_sin_cache: Tensor
+    cos_coef: Tensor
+    sin_coef: Tensor
+    dtype: torch.dtype
+
+    def weight_loader(self, param: Any, loaded_weight: Tensor) -> None:
+        super().weight_loader(param, loaded_weight)  # type: ignore[misc]
+        self._loaded = {*getattr(self, "_loaded", ()), id(param)}
+        if self._loaded >= {id(self.cos_coef), id(self.sin_coef)}:
+            self.cos_sin_cache.copy_(self._compute_cos_sin_cache().to(self.dtype))
+            self.update_cache = False
+
+    def is_comparable(self, index: int) -> bool:
+        return hasattr(self, "update_cache")  # before that coefficients are not set
+
+
+class ExactDualChunk(ExactTables):
+    """Five tables: queries in their chunk, in the next, keys, and two of queries further away."""
+
+    def is_comparable(self, index: int) -> bool:
+        return index in (0, 2)  # the others begin a chunk further
+
+
 _MIXINS = {
+    "FourierRotaryEmbedding": ExactFourier,
+    "DualChunkRotaryEmbedding": ExactDualChunk,
+    "Llama4VisionRotaryEmbedding": ExactTables,
     "DeepseekV4ScalingRotaryEmbedding": ExactDeepseekV4,
     "MRotaryEmbedding": ExactMrope,
     "MRotaryEmbeddingInterleaved": ExactPangu,
@@ -197,7 +227,7 @@ def _replace(module: Any, name: str) -> None:
     from vllm.model_executor.custom_op import CustomOp, op_registry_oot
 
     original = getattr(module, name)
-    if name in op_registry_oot or issubclass(original, ExactRotary):
+    if name in op_registry_oot or issubclass(original, ExactAngles):
         return
     mixin = _MIXINS.get(name, ExactRotary)
     made: Any = type(f"Exact{name}", (mixin, original), {"__module__": __name__})
@@ -213,12 +243,12 @@ def replace_classes() -> tuple[list[str], dict[str, str]]:
     """Returns the names of the classes that models now get an exact one of, and why others stay."""
     from vllm.model_executor.custom_op import op_registry_oot
 
-    replaced, kept = [], dict(KEPT)
+    replaced, kept = [], {}
     for module_name, names in REPLACED.items():
         module = importlib.import_module(f"{_PACKAGE}.{module_name}")
         for name in names:
             _replace(module, name)
-            if issubclass(op_registry_oot.get(name, getattr(module, name)), ExactRotary):
+            if issubclass(op_registry_oot.get(name, getattr(module, name)), ExactAngles):
                 replaced.append(name)
             else:
                 kept[name] = "another plugin has replaced it"
