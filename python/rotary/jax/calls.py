@@ -100,7 +100,8 @@ def rotate(x: jax.Array, rope: Rope, positions: Any = 0, *, in_place: bool = Fal
 
     `positions`: the position of the first token (an int, or a traced scalar), or an array of
     integers [tokens] or [..., tokens]; of a rope of several axes, [axes, tokens] or
-    [axes, ..., tokens]. Differentiable in x, to any order in reverse mode.
+    [axes, ..., tokens]. Differentiable in x, to any order in reverse mode. Without jax_enable_x64
+    positions are of 32 bits: ValueError for others that are known when the call is traced.
 
     in_place: the result takes the memory of x. XLA copies x first where that is still needed: of
     use for arrays that are donated, or that the program computed and does not use again."""
@@ -115,13 +116,35 @@ def rotate(x: jax.Array, rope: Rope, positions: Any = 0, *, in_place: bool = Fal
     return apply(call, x, token_positions(positions, x.shape[:-2], call.axes))
 
 
+def check_range(positions: Any, tokens: int) -> None:
+    """Without jax_enable_x64 JAX has integers of 32 bits, and would wrap others silently. Raises
+    ValueError."""
+    if jax.dtypes.canonicalize_dtype(np.int64) == np.int64:
+        return
+    if isinstance(positions, jax.Array):
+        if positions.dtype == jnp.uint32:
+            raise ValueError("[rotary.jax] positions of uint32 need jax_enable_x64")
+        return
+    values = np.asarray(positions)
+    if values.dtype.kind not in "iuO" or values.size == 0:
+        return
+    last = int(values.max()) + (tokens - 1 if values.ndim == 0 else 0)
+    for value in (int(values.min()), last):
+        if not -(2**31) <= value < 2**31:
+            raise ValueError(
+                f"[rotary.jax] positions beyond int32 need jax_enable_x64, got {value}"
+            )
+
+
 def token_positions(positions: Any, shape: tuple[int, ...], axes: int) -> jax.Array:
     """Positions of every token of [..., tokens], with several axes as [..., axes, tokens]."""
+    check_range(positions, shape[-1])
     ids = jnp.asarray(positions)
     if not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ValueError(f"[rotary.jax] positions must be integers, got {ids.dtype.name}")
     if ids.dtype.name not in ("int32", "int64"):
-        ids = ids.astype(jnp.int32)
+        wide = ids.dtype.itemsize > 2 and jax.dtypes.canonicalize_dtype(np.int64) == np.int64
+        ids = ids.astype(jnp.int64 if wide else jnp.int32)
     if ids.ndim == 0:
         ids = ids + jnp.arange(shape[-1], dtype=ids.dtype)
         ids = ids if axes == 1 else jnp.broadcast_to(ids, (axes, shape[-1]))
