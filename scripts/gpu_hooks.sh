@@ -26,7 +26,8 @@ usage: scripts/gpu_hooks.sh [--jax] [--stable] [--gradients] [--kernels] [--benc
   -D...          for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps
 
 Without any of the first five: all. $PYTHON is the Python that has JAX and PyTorch (python3). The exit status is the
-number of parts that failed; a part whose package is missing is named as not run, and does not count as failed.
+number of parts that failed. A part whose package is missing is named as not run, and counts as failed: name the
+parts that are to run.
 END
 }
 
@@ -57,6 +58,7 @@ not_run=()
 skip() {
   echo "NOT RUN: $1: $2"
   not_run+=("$1")
+  fail "$1"
 }
 # has <module>: whether Python can import it; its version, or why not, is in $found.
 has() {
@@ -100,7 +102,7 @@ run_jax() {
     return
   }
   XLA_PYTHON_CLIENT_PREALLOCATE=false run_pytest jax "$native" tests/hooks/jax/test_rotate.py \
-    tests/hooks/jax/test_page.py::test_section
+    tests/hooks/jax/test_default_types.py tests/hooks/jax/test_page.py::test_section
 }
 
 run_stable() {

@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # Tests the hooks into other projects (docs/ecosystem.md) with those projects, as PyPI has them.
 #
-#   scripts/hooks.sh [NAME ...]     default: all, each a folder of tests/hooks
+#   scripts/hooks.sh [--quick] [NAME ...]     default: all, each a folder of tests/hooks
 #
 # Each has a virtual environment of its own, build/hooks/NAME, with the pinned packages of
 # tests/hooks/NAME/requirements.txt, those of requirements-no-deps.txt without what they ask for, and the plugin of
 # python/plugins/NAME where there is one. The command and the package `rotary` are those of the build folder. Tests
-# fail, and are not skipped, where something is missing. The hooks torch_2_* run the same tests with one library
-# for PyTorch's stable ABI and several PyTorch, 4 to 5 GB each where PyPI has them with CUDA alone.
+# fail, and are not skipped, where something is missing. The hooks torch_2_* install the wheel of scripts/wheel.sh,
+# one for all, with several PyTorch, 4 to 5 GB each where PyPI has them with CUDA alone; with --quick they run the same
+# tests with the package and the library of the build folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+quick=0
+if [[ ${1:-} == --quick ]]; then
+  quick=1
+  shift
+fi
 hooks=("$@")
 if [[ ${#hooks[@]} == 0 ]]; then
   for file in tests/hooks/*/requirements.txt; do
@@ -58,6 +64,16 @@ install_plugin() {
   install "$1" --no-deps --no-build-isolation --force-reinstall "$copy"
 }
 
+# install_wheel NAME: that of make wheel, for the Python of the environments; built once.
+wheel=
+install_wheel() {
+  if [[ -z $wheel ]]; then
+    WHEELHOUSE=$PWD/build/hooks/wheelhouse PYTHON=$PWD/.venv/bin/python scripts/wheel.sh
+    wheel=$(echo build/hooks/wheelhouse/rotary-*.whl)
+  fi
+  install "$1" --no-deps --no-index --force-reinstall "$wheel"
+}
+
 failed=()
 for hook in "${hooks[@]}"; do
   prepare "$hook"
@@ -69,13 +85,19 @@ for hook in "${hooks[@]}"; do
     include=$(build/hooks/jax/bin/python -c 'import jax; print(jax.ffi.include_dir())')
     scripts/build.sh default "-DROTARY_JAX_INCLUDE=$include" rotary_jax
   fi
+  package=$PWD/build/python
   library=$PWD/build/pytorch/librotary_torch.so
   stable=$PWD/build/pytorch/stable/librotary_torch_stable.so
   case $hook in
     kernels) scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch rotary_transformer rotary_torch_stable ;;
     torch_*)
-      scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch_stable
-      library=$stable
+      if ((quick)); then
+        scripts/build.sh default -DROTARY_BUILD_TORCH=ON rotary_torch_stable
+        library=$stable
+      else  # what is installed, and nothing of the build folder
+        install_wheel "$hook"
+        package='' library='' stable=''
+      fi
       ;;
   esac
   echo "Testing $hook ..."
@@ -83,7 +105,7 @@ for hook in "${hooks[@]}"; do
     ROTARY_TRANSFORMER_LIBRARY=$PWD/build/transformer/librotary_transformer.so \
     ROTARY_COMMAND=$PWD/build/bin/rotary ROTARY_JAX_LIBRARY=$PWD/build/python/librotary_jax.so \
     ROTARY_ONNX_LIBRARY=$PWD/build/python/onnx_op/librotary_onnx.so \
-    PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \
     "build/hooks/$hook/bin/python" -m pytest -q -p no:cacheprovider "tests/hooks/$hook" || failed+=("$hook")
 done
 if [[ ${#failed[@]} -gt 0 ]]; then

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import sysconfig
 import weakref
 from functools import partial
 
@@ -49,7 +50,13 @@ def test_build():
     assert _library.build == "stable"
     wanted = os.environ["ROTARY_HOOK"].removeprefix("torch_").replace("_", ".")
     assert torch.__version__.startswith(wanted + ".")
-    assert pathlib.Path(os.environ["ROTARY_TORCH_LIBRARY"]) == _library.stable_path()
+    if named := os.environ["ROTARY_TORCH_LIBRARY"]:
+        assert pathlib.Path(named) == _library.stable_path()
+    else:  # the installed wheel, and nothing else
+        site = pathlib.Path(sysconfig.get_path("platlib"))
+        assert _library.stable_path().parent == site / "rotary" / "torch"
+        assert pathlib.Path(rotary.__file__).parent == site / "rotary"
+        assert not _library.rotation_path().is_file()
 
 
 def test_schemas():
