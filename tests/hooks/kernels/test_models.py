@@ -5,27 +5,39 @@
 import pytest
 import torch
 from kernels import Mode
-from models import DEVICE, MODELS, make, on_kernel, repository, step
+from models import DEVICE, MODELS, NOT_OFFERED, make, offer, on_kernel, repository, step
 from torch import nn
 
 import rotary.torch
 
 
 def is_projection(name):
-    return "q_proj" in name or "k_proj" in name or "Wqkv" in name
+    return any(part in name for part in ("q_proj", "k_proj", "Wqkv", "query_key_value"))
 
 
 @pytest.mark.parametrize("model_type", MODELS)
 def test_training_step(folder, model_type):
-    model = make(model_type)
+    compare_training_steps(make(model_type), repository(folder))
+
+
+@pytest.mark.parametrize("model_type", NOT_OFFERED)
+def test_training_step_of_other_rotations(folder, model_type, monkeypatch):
+    """Partial and interleaved: the layers of the folder that have another rotation than Llama's."""
+    offer(model_type, monkeypatch)
+    layer, _ = NOT_OFFERED[model_type]
+    compare_training_steps(make(model_type), repository(folder, layer))
+
+
+def compare_training_steps(model, on):
     states, grads = step(model)
-    with on_kernel(model, repository(folder)):
+    with on_kernel(model, on):
         (function,) = {
             id(f): f for m in model.modules() for f in vars(m).get("_kernel_funcs", {}).values()
         }.values()
         assert function.forward.__func__ is not type(function).forward
         kernel_states, kernel_grads = step(model)
-        assert rotary.torch.check(model) == []
+        checked = rotary.torch.check(model)
+        assert checked == [] and checked.kernels == 1
     torch.testing.assert_close(kernel_states, states, rtol=1e-4, atol=1e-5)
     assert kernel_grads.keys() == grads.keys()
     assert any(is_projection(name) for name in grads)
