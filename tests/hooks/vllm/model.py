@@ -18,9 +18,35 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0, "original_max_position_embeddings": 256,
 }  # fmt: skip
+YARN = {
+    "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+    "original_max_position_embeddings": 512,
+}  # fmt: skip
+#: Rotation of a slice of its own, interleaved pairs, YaRN with a factor on the scores.
+DEEPSEEK = {
+    **{k: v for k, v in SIZES.items() if k not in ("head_dim", "num_key_value_heads")},
+    "num_key_value_heads": 4, "q_lora_rank": None, "kv_lora_rank": 64, "qk_rope_head_dim": 32,
+    "qk_nope_head_dim": 32, "v_head_dim": 32, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "n_shared_experts": 1, "moe_intermediate_size": 64, "first_k_dense_replace": 2,
+    "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 0.707},
+}  # fmt: skip
 CONFIGS = {
     "llama3": lambda: transformers.LlamaConfig(**SIZES, rope_parameters=LLAMA3),
+    "yarn": lambda: transformers.Qwen2Config(**SIZES, rope_parameters=YARN),
+    "deepseek": lambda: transformers.DeepseekV2Config(**DEEPSEEK),
 }
+#: For a prompt of LONG tokens: few heads, since transformers computes it in float64, too.
+LONG = 32768
+LONG_CONFIG = {
+    **SIZES, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+    "max_position_embeddings": 2 * LONG,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+}  # fmt: skip
+CONFIGS_OF_LONG = {"long": lambda: transformers.LlamaConfig(**LONG_CONFIG)}
+
+
+def long_prompt(length: int) -> list[int]:
+    return [4 + (7 * i * i + 13 * i) % 250 for i in range(length)]
 
 
 def write_tokenizer(folder: pathlib.Path) -> None:
@@ -38,7 +64,8 @@ def write_tokenizer(folder: pathlib.Path) -> None:
 def write_model(name: str, folder: pathlib.Path) -> None:
     """With weights larger than those of a new model, so that tokens depend on positions."""
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name]()).float()
+    config = {**CONFIGS, **CONFIGS_OF_LONG}[name]()
+    model = transformers.AutoModelForCausalLM.from_config(config).float()
     with torch.no_grad():
         for key, weight in model.named_parameters():
             if key.endswith("proj.weight"):

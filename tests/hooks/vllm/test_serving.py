@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A small model served by vLLM with the installed plugin, which its entry point loads."""
+"""Small models served by vLLM with the installed plugin, which its entry point loads."""
 
 import json
 import os
@@ -8,9 +8,13 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
+import transformers
 
-from model import CONFIGS, write_model
+import rotary
+from model import CONFIGS, LONG, LONG_CONFIG, long_prompt, write_model
 
 SCRIPT = pathlib.Path(__file__).with_name("serve.py")
 
@@ -23,13 +27,13 @@ def folders(tmp_path_factory):
     return made
 
 
-def run(folder, mode):
+def run(folder, mode, *arguments):
     """What vLLM generates, and what it logs."""
     out = folder / f"{mode}.json"
     environment = {**os.environ, "ROTARY_VLLM": mode}
     del environment["VLLM_PLUGINS"]
     done = subprocess.run(
-        [sys.executable, SCRIPT, folder, out],
+        [sys.executable, SCRIPT, folder, out, *map(str, arguments)],
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
     log = done.stdout + done.stderr
@@ -66,6 +70,41 @@ def test_modes(folders, name):
         assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=1e-3)
     # The replacement does run: not every bit is the same.
     assert [each["logprobs"] for each in exact] != [each["logprobs"] for each in plain]
+
+
+class ExactRotary(torch.nn.Module):
+    """cos and sin of a model of transformers in float64."""
+
+    def forward(self, x, position_ids):
+        head_dim, theta = LONG_CONFIG["head_dim"], LONG_CONFIG["rope_parameters"]["rope_theta"]
+        rope = rotary.Rope(head_dim=head_dim, theta=theta, pairing="half")
+        both = rope.cos_sin(position_ids[0].numpy(), dtype="float64")
+        return [torch.from_numpy(np.concatenate((t, t), -1))[None] for t in both]
+
+
+def in_float64(folder):
+    """Logprobs of all tokens after the long prompt, by transformers."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa")
+    model = model.double().eval()
+    model.model.rotary_emb = ExactRotary()
+    ids = torch.tensor([long_prompt(LONG)])
+    with torch.no_grad():
+        states = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
+        return model.lm_head(states).log_softmax(-1)[0]
+
+
+def test_exact_angles_at_a_long_position(tmp_path):
+    """After 32,768 tokens exact mode is nearer to float64 than vLLM's table is."""
+    write_model("long", tmp_path)
+    right = in_float64(tmp_path)
+    errors = {}
+    for mode in ("off", "exact"):
+        found, log = run(tmp_path, mode, LONG)
+        assert found is not None, log
+        assert len(found) >= 250
+        errors[mode] = max(abs(p - float(right[int(token)])) for token, p in found.items())
+    print(f"largest error of a logprob: {errors}")
+    assert errors["exact"] < 0.25 * errors["off"]
 
 
 def test_rejects_another_mode(folders):
