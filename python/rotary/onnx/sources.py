@@ -73,7 +73,12 @@ def inputs_of(node: onnx.NodeProto) -> list[str]:
 def find_sources(graph: onnx.GraphProto, rotations: Sequence[RotationNode]) -> list[Source]:
     """In the order of the graph."""
     names = [name for rotation in rotations for name in (rotation.cos, rotation.sin)]
-    constants = {tensor.name: tensor for tensor in graph.initializer}
+    # Of tensors whose data lies in files that were not loaded, nothing but the name is known.
+    constants = {
+        tensor.name: tensor
+        for tensor in graph.initializer
+        if tensor.data_location != TensorProto.EXTERNAL
+    }
     ways: dict[str, str] = {}  # how a value is computed
 
     def way(name: str) -> str:

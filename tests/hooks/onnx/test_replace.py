@@ -276,6 +276,17 @@ def test_constant_caches_are_compared():
             rotary.onnx.replace(before, rope(), length=4096)
 
 
+def test_constant_caches_in_files_that_were_not_loaded(tmp_path):
+    onnx.save(
+        with_constant_caches(theta=500.0), tmp_path / "model.onnx",
+        save_as_external_data=True, size_threshold=0,
+    )  # fmt: skip
+    before = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    assert rotary.onnx.replace(before, rope(), length=64)[1] == 1
+    with pytest.raises(ValueError, match="differ from the rope's"):
+        rotary.onnx.replace(onnx.load(tmp_path / "model.onnx"), rope(), length=64)
+
+
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE])
 def test_other_values_are_refused(kind):
     """Also values of other types, and a factor of cos and sin."""
