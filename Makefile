@@ -63,6 +63,7 @@ format: ## Format the sources in place
 
 hooks: ## Test the hooks into other projects with those projects from PyPI (HOOK=name for one)
 	@scripts/bootstrap.sh build
+	@scripts/bootstrap.sh wheel
 	@scripts/venv.sh
 	@scripts/build.sh default -DROTARY_BUILD_PYTHON=ON -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python rotary_cli rotary_python rotary_onnx
 	@scripts/hooks.sh $(HOOK)
