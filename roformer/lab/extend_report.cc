@@ -5,7 +5,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
 
 #include "roformer/lab/labs.h"
 #include "roformer/lab/needle.h"
@@ -52,6 +54,58 @@ void add_tables(const Results& results, double factor, bool tuned, Report& repor
   report.table(table_over(results, "retrieval", "depth", by_depth));
 }
 
+/// A row for each recipe; for each factor, before and after tuning, what `shown` gives.
+Table stretched_table(const Results& results,
+                      const std::function<std::string(const std::string& variant, double factor,
+                                                      double tuned)>& shown) {
+  Table table{.head = {"recipe"}, .rows = {}};
+  for (const internal::Json& factor : results.settings.at("factors").elements()) {
+    for (const char* when : {"before", "after"}) {
+      table.head.push_back(fmt::format("x{:g}, {}", factor.as_double(), when));
+    }
+  }
+  for (const internal::Json& recipe : results.settings.at("recipes").elements()) {
+    auto& row = table.rows.emplace_back();
+    row.push_back(recipe.at("name").as_string());
+    for (const internal::Json& factor : results.settings.at("factors").elements()) {
+      const std::string variant = fmt::format("{} x{:g}", row.front(), factor.as_double());
+      for (const double tuned : {0.0, 1.0}) {
+        row.push_back(shown(variant, factor.as_double(), tuned));
+      }
+    }
+  }
+  return table;
+}
+
+/// All factors in two tables: at the stretched length, before and after tuning.
+void add_overview(const Results& results, Report& report) {
+  const double trained = results.settings.at("train_length").as_double();
+  report.heading("Perplexity at the stretched length");
+  report.table(stretched_table(
+      results, [&](const std::string& variant, double factor, double tuned) -> std::string {
+        const auto found = summarize(results, variant, "perplexity",
+                                     {{"length", factor * trained}, {"tuned", tuned}});
+        return found ? cell(*found, 2) : "-";
+      }));
+  report.heading("Retrieval at the stretched length, mean of all depths and least, %");
+  report.table(stretched_table(
+      results, [&](const std::string& variant, double /*factor*/, double tuned) -> std::string {
+        double sum = 0.0;
+        double least = 1.0;
+        double count = 0.0;
+        for (const double depth : values_of(results, "retrieval", "depth")) {
+          const auto found =
+              summarize(results, variant, "retrieval", {{"depth", depth}, {"tuned", tuned}});
+          if (!found) return "-";
+          sum += found->mean;
+          least = std::min(least, found->mean);
+          count += 1.0;
+        }
+        return count == 0.0 ? "-"
+                            : fmt::format("{:.0f} ({:.0f})", 100.0 * sum / count, 100.0 * least);
+      }));
+}
+
 /// Perplexity before tuning at twice the trained context, LongRoPE (arXiv 2402.13753), Proof-pile.
 const std::map<std::string, double>& published_untuned() {
   static const std::map<std::string, double> kPerplexity = {
@@ -65,7 +119,7 @@ void add_published(const Results& results, Report& report) {
       "LongRoPE (arXiv 2402.13753): LLaMA2-7B stretched without tuning, perplexity on Proof-pile "
       "at 8k and 16k (2 and 4 times the trained 4k). Their model is 300 times larger and its text "
       "is mathematics: only the order of the recipes can be compared.");
-  report.table({.head = {"recipe", "8k", "16k"},
+  report.table({.head = {"recipe, published", "8k", "16k"},
                 .rows = {{"PI (linear)", "3.65", "4.93"},
                          {"dynamic NTK", "3.50", "3.87"},
                          {"YaRN", "3.49", "3.25"},
@@ -89,6 +143,7 @@ void report_extend(const Results& results, Report& report) {
       "of the steps. All recipes begin with the same weights. A guess of the value is right in 1 "
       "of {} cases, a guess among the row's values in 1 of {}.",
       100.0 * results.settings.at("tune_share").as_double(), kNumValues, 1 + kDistractors));
+  add_overview(results, report);
   for (const internal::Json& factor : results.settings.at("factors").elements()) {
     for (const bool tuned : {false, true}) {
       add_tables(results, factor.as_double(), tuned, report);

@@ -20,15 +20,11 @@ using internal::Json;
 /// Before a measurement: kernels are loaded and memory is allocated on first use.
 constexpr std::int64_t kWarmUpSteps = 5;
 
-/// Factor of the learning rate of a learned table, see docs/lab.md, Method.
-constexpr double kTableRate = 10.0;
-
 /// As encoding_entry(); and where sinusoids, of a root mean square of 0.71, are added to
 /// embeddings, those are brought to their size, as in the first Transformer (docs/lab.md, Method).
 Json length_entry(const std::string& name, std::string_view encoding, std::int64_t seeds) {
   Json entry = encoding_entry(name, encoding, seeds);
   if (encoding == "sinusoidal") entry["scale_embedding"] = true;
-  if (encoding == "learned") entry["encoding_rate"] = kTableRate;
   return entry;
 }
 

@@ -18,6 +18,7 @@ struct PublishedRow {
   std::vector<double> values;
 };
 struct PublishedTable {
+  std::string heading;
   std::string source;
   /// The length of their training, and those of the columns.
   double trained;
@@ -27,6 +28,7 @@ struct PublishedTable {
 
 const PublishedTable& alibi_table() {
   static const PublishedTable kTable = {
+      "Published: ALiBi",
       "ALiBi (arXiv 2108.12409): perplexity on WikiText-103's validation set, 247 M parameters, "
       "trained at 512",
       512,
@@ -40,6 +42,7 @@ const PublishedTable& alibi_table() {
 
 const PublishedTable& kazemnejad_table() {
   static const PublishedTable kTable = {
+      "Published: Kazemnejad et al.",
       "Kazemnejad et al. (arXiv 2305.19466, appendix F): perplexity on code, 1.3 B parameters, "
       "trained at 1024",
       1024,
@@ -62,9 +65,11 @@ std::size_t nearest_column(const PublishedTable& table, double ratio) {
   return best;
 }
 
+/// Their table, and how far their order is ours at each length beyond training.
 void add_published(const PublishedTable& published, const Results& results, Report& report) {
+  report.heading(published.heading);
   report.text(published.source + ":");
-  Table table{.head = {"encoding"}, .rows = {}};
+  Table table{.head = {"encoding, published"}, .rows = {}};
   for (const double length : published.lengths) table.head.push_back(tick_label(length));
   for (const PublishedRow& row : published.rows) {
     auto& cells = table.rows.emplace_back();
@@ -72,6 +77,9 @@ void add_published(const PublishedTable& published, const Results& results, Repo
     for (const double value : row.values) cells.push_back(fmt::format("{:g}", value));
   }
   report.table(table);
+  report.text("Spearman's rank correlation with their order:");
+  Table ranks{.head = {"ours at", "theirs at", "rank correlation", "encodings in common"},
+              .rows = {}};
   const double trained = results.settings.at("train_length").as_double();
   for (const double length : values_of(results, "perplexity", "length")) {
     if (length <= trained) continue;
@@ -83,13 +91,14 @@ void add_published(const PublishedTable& published, const Results& results, Repo
       const auto mean = summarize(results, row.ours, "perplexity", {{"length", length}});
       if (mean) ours[row.ours] = mean->mean;
     }
-    report.text(rank_sentence(
-        fmt::format("theirs, ours at {:g} ({:.3g} times the training length), theirs at {:g} "
-                    "({:.3g} times)",
-                    length, length / trained, published.lengths[column],
-                    published.lengths[column] / published.trained),
-        ours, theirs));
+    const RankCell cell = rank_cell(ours, theirs);
+    ranks.rows.push_back(
+        {fmt::format("{:g} ({:.3g} times the trained length)", length, length / trained),
+         fmt::format("{:g} ({:.3g} times)", published.lengths[column],
+                     published.lengths[column] / published.trained),
+         cell.correlation, std::to_string(cell.in_common)});
   }
+  report.table(ranks);
 }
 
 Chart length_chart(const Results& results, const std::string& metric, const std::string& title,

@@ -210,8 +210,8 @@ std::vector<Series> series_over(const Results& results, std::string_view metric,
   return all;
 }
 
-std::string rank_sentence(std::string_view what, const std::map<std::string, double>& ours,
-                          const std::map<std::string, double>& published) {
+RankCell rank_cell(const std::map<std::string, double>& ours,
+                   const std::map<std::string, double>& published) {
   std::vector<double> x;
   std::vector<double> y;
   for (const auto& [name, value] : ours) {
@@ -220,11 +220,18 @@ std::string rank_sentence(std::string_view what, const std::map<std::string, dou
     x.push_back(value);
     y.push_back(other->second);
   }
-  if (x.size() < 3) {
-    return fmt::format("Rank correlation with {}: too few in common ({}).", what, x.size());
+  return {.correlation = x.size() < 3 ? "too few" : fmt::format("{:.2f}", spearman(x, y)),
+          .in_common = x.size()};
+}
+
+std::string rank_sentence(std::string_view what, const std::map<std::string, double>& ours,
+                          const std::map<std::string, double>& published) {
+  const RankCell cell = rank_cell(ours, published);
+  if (cell.in_common < 3) {
+    return fmt::format("Rank correlation with {}: too few in common ({}).", what, cell.in_common);
   }
-  return fmt::format("Spearman's rank correlation with {}: {:.2f} ({} in common).", what,
-                     spearman(x, y), x.size());
+  return fmt::format("Spearman's rank correlation with {}: {} ({} in common).", what,
+                     cell.correlation, cell.in_common);
 }
 
 }  // namespace rotary::roformer::lab

@@ -91,6 +91,13 @@ Table table_of(const Results& results, std::span<const MetricColumn> columns);
 std::vector<Series> series_over(const Results& results, std::string_view metric,
                                 const std::string& coordinate, const TableOptions& options = {});
 
+/// Spearman's rank correlation of those that both have, as a text: "0.80"; and their number.
+struct RankCell {
+  std::string correlation{};
+  std::size_t in_common = 0;
+};
+RankCell rank_cell(const std::map<std::string, double>& ours,
+                   const std::map<std::string, double>& published);
 /// "Spearman's rank correlation with ALiBi's table at 2512: 0.80 (4 encodings).", of those that
 /// both have; says so where there are fewer than three.
 std::string rank_sentence(std::string_view what, const std::map<std::string, double>& ours,

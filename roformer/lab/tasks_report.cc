@@ -188,6 +188,50 @@ void report_task_tables(const Results& results, Report& report) {
   }
 }
 
+/// The value of each seed, where there are several: means hide models that learn a task or do not.
+std::string by_seed(const Results& results, const std::string& variant, const std::string& metric,
+                    const std::vector<double>& lengths) {
+  std::map<std::int64_t, std::pair<double, double>> sums;
+  for (const Row& row : results.rows) {
+    if (row.variant != variant || row.metric != metric || !row.has_value()) continue;
+    const auto length = row.at.find("length");
+    if (length == row.at.end() || std::ranges::find(lengths, length->second) == lengths.end()) {
+      continue;
+    }
+    sums[row.seed].first += row.value;
+    sums[row.seed].second += 1.0;
+  }
+  std::string text;
+  for (const auto& [seed, sum] : sums) {
+    text += fmt::format("{}{:.0f}", text.empty() ? "" : ", ", 100.0 * sum.first / sum.second);
+  }
+  return text.empty() ? "-" : text;
+}
+
+void report_seeds(const Results& results, Report& report) {
+  const double trained = train_length_of(results);
+  const std::vector<std::string> tasks = task_names(results);
+  const auto add = [&](const std::string& heading, const auto& counts) {
+    Table table{.head = {"variant"}, .rows = {}};
+    for (const std::string& task : tasks) table.head.push_back(task);
+    for (const std::string& variant : encodings_of(results)) {
+      auto& row = table.rows.emplace_back();
+      row.push_back(variant);
+      for (const std::string& task : tasks) {
+        std::vector<double> lengths = values_of(results, exact_metric(task), "length");
+        std::erase_if(lengths, [&](double length) { return !counts(length, lengths.back()); });
+        row.push_back(by_seed(results, variant, exact_metric(task), lengths));
+      }
+    }
+    report.heading(heading);
+    report.table(table);
+  };
+  add(fmt::format("Each seed: exact to {:.0f}, %", trained),
+      [&](double length, double) { return length <= trained; });
+  add("Each seed: exact at the longest length, %",
+      [](double length, double longest) { return length == longest; });
+}
+
 void report_roper(const Results& results, Report& report) {
   if (variants_of(results, "loss").empty()) return;
   report.heading("RoPER: values rotated and rotated back");
@@ -202,16 +246,18 @@ void report_roper(const Results& results, Report& report) {
     return std::ranges::find(variants, row.variant) != variants.end();
   });
   report.table(table_of(roper, columns));
-  Table published{.head = {"task", "metric", "RoPE, published", "RoPER, published"}, .rows = {}};
+  Table published{.head = {"task, published", "metric", "RoPE, published", "RoPER, published"},
+                  .rows = {}};
   for (const PublishedRoper& row : kPublishedRoper) {
     published.rows.push_back({row.task, row.metric, row.rope, row.roper});
   }
   report.text(
       "Published (research.labml.ai/RoPER.html): 20 M parameters, rows of 641, batches of 32, "
-      "5,000 "
-      "steps; prefix 0.6 M with pre-norm layers, rows of 513, batches of 16, 65,000 steps; mean of "
-      "the best 9 of 10 runs. Here no run is left out, layers are post-norm throughout, and the "
-      "lengths of strings, which are not published, may differ.");
+      "5,000 steps; prefix 0.6 M with pre-norm layers, rows of 513, batches of 16, 65,000 steps; "
+      "mean of the best 9 of 10 runs; completions are sampled. Here no run is left out, "
+      "completions "
+      "are greedy, layers are post-norm throughout, and the lengths of strings, which are not "
+      "published, may differ.");
   report.table(published);
   report.chart("roper_loss", {.title = "RoPER's tasks: training loss",
                               .x_label = "step",
@@ -226,6 +272,7 @@ void report_roper(const Results& results, Report& report) {
 void report_tasks(const Results& results, Report& report) {
   report_summary(results, report);
   report_ranking(results, report);
+  report_seeds(results, report);
   report_roper(results, report);
   report_task_tables(results, report);
 }

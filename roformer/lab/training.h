@@ -64,7 +64,7 @@ TrainPlan plan_of(const Settings& settings, at::Device device);
 /// The default of the setting `model`: 6 layers of 512 (19 M parameters without the vocabulary), or
 /// 2 of 64.
 internal::Json default_model(bool quick);
-/// The same with the standard deviation of the first weights: BERT's 0.02, or for the narrow one
+/// The same with the standard deviation of the initial weights: BERT's 0.02, or for the narrow one
 /// 1 / sqrt(width), with which heads that look a token up form far sooner. From such weights layers
 /// of 512 learn worse, or nothing, at these learning rates (docs/lab.md).
 internal::Json text_model(bool quick);
