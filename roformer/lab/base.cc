@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "roformer/lab/exact_bounds.h"
 #include "roformer/lab/labs.h"
 #include "roformer/lab/needle.h"
 #include "roformer/lab/settings.h"
@@ -64,6 +65,17 @@ Json base_defaults(bool quick) {
   settings["exact_contexts"] =
       quick ? std::vector{1024, 2000, 4000}
             : std::vector{1024, 2000, 4000, 8000, 16000, 32000, 64000, 128000};
+  settings["exact"] = {{"models", Json::Array{}}, {"recipes", Json::Array{}}};
+  return settings;
+}
+
+/// Without recipes and models of one's own the setting is not in results.json.
+Json base_settings(const LabOptions& options) {
+  Json settings = merge_settings(base_defaults(options.quick), options.config);
+  const Json& exact = settings.at("exact");
+  const bool unused = std::ranges::all_of(
+      exact.members(), [](const auto& one) { return one.value.is_array() && one.value.empty(); });
+  if (unused) settings.take("exact");
   return settings;
 }
 
@@ -71,13 +83,17 @@ class BaseLab final : public Lab {
  public:
   explicit BaseLab(const LabOptions& options)
       : options_(options),
-        settings_(merge_settings(base_defaults(options.quick), options.config)),
+        settings_(base_settings(options)),
         lengths_(settings_.integers("lengths")),
         distances_(settings_.integers("distances")),
         train_length_(settings_.integer("train_length", 2)),
         entries_(settings_.list("rotations")),
         text_(load_text(settings_.at("corpus"), options, std::ranges::max(lengths_))) {
     for (const Json& entry : entries_) config_of(entry);
+    if (settings_.json().contains("exact")) {
+      exact_ =
+          exact_rotations(settings_.at("exact"), settings_.integers("exact_contexts"), options);
+    }
   }
 
   const Json& settings() const override { return settings_.json(); }
@@ -85,12 +101,16 @@ class BaseLab final : public Lab {
   std::vector<Unit> units() const override {
     std::vector<Unit> all = units_of(entries_, options_.seeds);
     all.push_back({.variant = kExact, .cost = 0.2});
+    for (const ExactRotation& one : exact_) all.push_back({.variant = one.variant, .cost = 0.1});
     return all;
   }
 
   std::int64_t jobs() const override { return 2; }
 
   std::vector<Row> run(const UnitRun& run) override {
+    for (const ExactRotation& one : exact_) {
+      if (one.variant == run.unit.variant) return exact_rows(one, run);
+    }
     return run.unit.variant == kExact ? run_exact(run) : run_trained(run);
   }
 
@@ -100,14 +120,17 @@ class BaseLab final : public Lab {
                                  "settings of " + entry.at("name").as_string());
     config.vocab_size = text_.vocab_size + kNeedleTokens;
     config.max_position_embeddings = train_length_;
+    encoding_rate_of(entry, settings_.at("model"));  // a wrong one is found before the first unit
     return config;
   }
 
   std::vector<Row> run_trained(const UnitRun& run) {
-    const Config config = config_of(entry_of(entries_, run.unit.variant));
+    const Json& entry = entry_of(entries_, run.unit.variant);
+    const Config config = config_of(entry);
     const auto seed = static_cast<std::uint64_t>(run.unit.seed);
     const Model model = make_seeded_model(config, seed, run.device);
     TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     plan.progress = {0.0, 0.8};
     const NeedleOptions batches{.rows = settings_.integer("rows", 1),
                                 .length = train_length_,
@@ -188,6 +211,7 @@ class BaseLab final : public Lab {
   std::int64_t train_length_;
   std::vector<Json> entries_;
   TextData text_;
+  std::vector<ExactRotation> exact_;
 };
 
 }  // namespace

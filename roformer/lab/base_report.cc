@@ -4,6 +4,8 @@
 // The report of the lab `base`.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "roformer/lab/labs.h"
@@ -21,8 +23,44 @@ const std::map<double, double>& published_bases() {
   return kBases;
 }
 
+/// The rows of the variant "exact".
+Results exact_only(const Results& results) {
+  Results exact{.lab = results.lab, .settings = results.settings};
+  std::ranges::copy_if(results.rows, std::back_inserter(exact.rows),
+                       [](const Row& row) { return row.variant == "exact"; });
+  return exact;
+}
+
+/// A row for each recipe or model of the setting `exact`, and context.
+Table exact_rotations_table(const Results& results) {
+  Table table{.head = {"recipe or model", "theta", "context", "critical dimension",
+                       "first negative distance", "smallest base", "proved"},
+              .rows = {}};
+  for (const std::string& variant : variants_of(results, "theta")) {
+    const auto shown = [&](const char* metric, const Coordinates& at, const char* format) {
+      const auto found = summarize(results, variant, metric, at);
+      return found ? fmt::format(fmt::runtime(format), found->mean)
+                   : note_of(results, variant, metric, at);
+    };
+    for (const double context : values_of(results, "critical_dim", "context")) {
+      const Coordinates at = {{"context", context}};
+      const auto base = std::ranges::find_if(results.rows, [&](const Row& row) {
+        return row.variant == variant && row.metric == "smallest_base" && row.at == at;
+      });
+      if (base == results.rows.end()) continue;
+      table.rows.push_back(
+          {variant.substr(std::string_view("exact ").size()), shown("theta", {}, "{:g}"),
+           fmt::format("{:g}", context), shown("critical_dim", at, "{:.0f}"),
+           shown("negative_distance", at, "{:.0f}"), shown("smallest_base", at, "{:.6g}"),
+           base->has_value() ? base->note : "-"});
+    }
+  }
+  return table;
+}
+
 /// A column for each head width, and the published one apart.
-Table smallest_bases(const Results& results) {
+Table smallest_bases(const Results& all) {
+  const Results results = exact_only(all);
   Table table{.head = {"context"}, .rows = {}};
   const std::vector<double> widths = values_of(results, "smallest_base", "head_dim");
   for (const double width : widths) {
@@ -100,6 +138,12 @@ void report_base(const Results& results, Report& report) {
       "(arXiv 2405.14591, table 2) were found on a grid: where they are larger, they are not the "
       "smallest.");
   report.table(smallest_bases(results));
+  if (const Table own = exact_rotations_table(results); !own.rows.empty()) {
+    report.heading("Exact: recipes and models");
+    report.text(
+        "Of the setting `exact`; the smallest base is that of the recipe with another theta.");
+    report.table(own);
+  }
 }
 
 }  // namespace rotary::roformer::lab

@@ -45,8 +45,23 @@ double decode(ModelImpl& model, const DecodeWork& work, at::Device device) {
 
 void reset_training_cost(at::Device device) { reset_peak_memory(device); }
 
+void add_median(const std::string& metric, std::vector<double> values, const UnitRun& run,
+                std::vector<Row>& rows) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  rows.push_back(run.row(metric, values.size() % 2 == 1
+                                     ? values[middle]
+                                     : (values[middle - 1] + values[middle]) / 2.0));
+  rows.push_back(run.row("min_" + metric, values.front()));
+  rows.push_back(run.row("max_" + metric, values.back()));
+}
+
 void add_training_cost(const Trained& trained, const UnitRun& run, std::vector<Row>& rows) {
   rows.push_back(run.row("train_tokens_per_second", trained.tokens_per_second));
+  add_training_memory(run, rows);
+}
+
+void add_training_memory(const UnitRun& run, std::vector<Row>& rows) {
   if (run.device.is_cpu()) return;
   rows.push_back(run.row("train_peak_bytes", static_cast<double>(peak_memory(run.device))));
 }
@@ -57,9 +72,12 @@ void add_decoding_cost(ModelImpl& model, const DecodeWork& work, const UnitRun& 
   try {
     decode(model, work, run.device);  // kernels are loaded and memory is allocated on first use
     reset_peak_memory(run.device);
-    const double seconds = decode(model, work, run.device);
-    rows.push_back(
-        run.row(kSpeed, static_cast<double>(work.rows * work.tokens) / std::max(seconds, 1e-9)));
+    std::vector<double> speeds;
+    for (int i = 0; i < kCostRepeats; ++i) {
+      const double seconds = decode(model, work, run.device);
+      speeds.push_back(static_cast<double>(work.rows * work.tokens) / std::max(seconds, 1e-9));
+    }
+    add_median(kSpeed, std::move(speeds), run, rows);
     if (run.device.is_cpu()) return;
     rows.push_back(run.row("decode_peak_bytes", static_cast<double>(peak_memory(run.device))));
   } catch (const c10::Error& error) {

@@ -53,6 +53,8 @@ class ExtendLab final : public Lab {
         recipes_(settings_.list("recipes")),
         text_(load_text(settings_.at("corpus"), options, std::ranges::max(lengths_))) {
     for (const Json& recipe : recipes_) {
+      check_keys(recipe, {"name", "rope", "seeds", "encoding_rate"});
+      encoding_rate_of(recipe, settings_.at("model"));
       for (const std::int64_t factor : factors_) {
         Config config = base_config();
         apply_rope_change(change_of(recipe, factor, {}), config);
@@ -67,8 +69,10 @@ class ExtendLab final : public Lab {
     std::vector<Unit> all;
     for (const Json& recipe : recipes_) {
       for (const std::int64_t factor : factors_) {
-        for (std::int64_t seed = 0; seed < std::max<std::int64_t>(1, options_.seeds); ++seed) {
-          all.push_back({.variant = variant_name(recipe, factor), .seed = seed});
+        for (Unit unit : units_of({recipe}, options_.seeds)) {
+          unit.variant = variant_name(recipe, factor);
+          unit.entry = recipe.at("name").as_string();
+          all.push_back(std::move(unit));
         }
       }
     }
@@ -122,6 +126,7 @@ class ExtendLab final : public Lab {
     UnitRun training = run;
     training.folder = folder;
     TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.encoding_rate = encoding_rate_of(settings_.at("model"));
     plan.name = "training";
     plan.progress = {0.0, 0.9};
     const NeedleOptions rows = batches(train_length_, seed);
@@ -200,6 +205,7 @@ class ExtendLab final : public Lab {
     }
     judge(*model, factor, /*tuned=*/false, run, rows);
     TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.encoding_rate = encoding_rate_of(recipe, settings_.at("model"));
     plan.name = "tuning";
     plan.progress = {0.9, 1.0};
     plan.options.steps = std::max<std::int64_t>(

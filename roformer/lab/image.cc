@@ -113,6 +113,8 @@ class ImageLab final : public Lab {
  private:
   VitConfig config_of(const Json& entry) const {
     const std::string source = "settings of " + entry.at("name").as_string();
+    // Patches have no learning rate of their own for positions.
+    check_keys(entry, {"name", "encoding", "theta", "seeds"});
     return {.encoding = patch_encoding_of(entry.at("encoding").as_string()),
             .theta = entry.at("theta").as_double(),
             .patch = settings_.integer("patch", 1),

@@ -88,13 +88,16 @@ class LearnedLab final : public Lab {
   std::int64_t jobs() const override { return kLearnedJobs; }
 
   std::vector<Row> run(const UnitRun& run) override {
-    const Config config = config_of(entry_of(settings_.list("encodings"), run.unit.variant));
+    const Json entry = entry_of(settings_.list("encodings"), run.unit.variant);
+    const Config config = config_of(entry);
     const auto seed = static_cast<std::uint64_t>(run.unit.seed);
     const Model model = make_seeded_model(config, seed, run.device);
     const std::int64_t count = settings_.integer("rows", 1);
     const std::int64_t length = settings_.integer("train_length", 2);
+    TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
+    plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     const Trained trained = train_model(
-        *model, plan_of(Settings(settings_.at("training")), run.device),
+        *model, plan,
         [&](std::int64_t step) { return causal_batch(data_, count, length, seed, step); }, run);
     std::vector<Row> rows;
     add_curve(trained, run, rows);
@@ -113,6 +116,7 @@ class LearnedLab final : public Lab {
     Config config = model_config({settings_.at("model"), entry}, Task::kCausalLm, "learned");
     config.vocab_size = data_.vocab_size;
     check_config(config);
+    encoding_rate_of(entry, settings_.at("model"));  // a wrong one is found before the first unit
     return config;
   }
 

@@ -119,6 +119,7 @@ class LengthLab final : public Lab {
                                  "settings of " + entry.at("name").as_string());
     config.vocab_size = text_.vocab_size;
     config.max_position_embeddings = train_length_;
+    encoding_rate_of(entry, settings_.at("model"));  // a wrong one is found before the first unit
     return config;
   }
 
@@ -141,11 +142,16 @@ class LengthLab final : public Lab {
     plan.progress = {0.0, 0.2};
     plan.options.steps = kWarmUpSteps;
     train_decoder(*model, plan, run);
-    plan.name = "cost";
-    plan.progress = {0.2, 0.7};
     plan.options.steps = settings_.integer("cost_steps", 1);
     reset_training_cost(run.device);
-    add_training_cost(train_decoder(*model, plan, run), run, rows);
+    std::vector<double> speeds;
+    for (int i = 0; i < kCostRepeats; ++i) {
+      plan.name = "cost-" + std::to_string(i);
+      plan.progress = {0.2 + 0.5 * i / kCostRepeats, 0.2 + 0.5 * (i + 1) / kCostRepeats};
+      speeds.push_back(train_decoder(*model, plan, run).tokens_per_second);
+    }
+    add_median("train_tokens_per_second", std::move(speeds), run, rows);
+    add_training_memory(run, rows);
     add_decoding_cost(*model,
                       {.rows = rows_,
                        .prompt = train_length_ / 2,
@@ -161,7 +167,7 @@ class LengthLab final : public Lab {
     const Model model =
         make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
     TrainPlan plan = plan_of(settings_, run.device);
-    plan.options.encoding_rate = encoding_rate_of(entry);
+    plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     plan.progress = {0.0, 0.7};
     std::vector<Row> rows;
     add_curve(train_decoder(*model, plan, run), run, rows);
@@ -185,7 +191,7 @@ class LengthLab final : public Lab {
     const Model model = make_seeded_model(config, seed, run.device);
     TrainPlan plan = plan_of(settings_, run.device);
     plan.options.steps = settings_.integer("encoder_steps", 1);
-    plan.options.encoding_rate = encoding_rate_of(entry);
+    plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     plan.progress = {0.0, 0.8};
     const double rate = settings_.number("mask_rate");
     const Trained trained = train_model(

@@ -159,18 +159,23 @@ void report_length(const Results& results, Report& report) {
 
   report.heading("Cost");
   report.text(
-      "Of a few steps, with nothing else on the machine; memory is the peak of the allocator.");
+      "Of a few steps, with nothing else on the machine; memory is the peak of the allocator. "
+      "Speeds "
+      "with a range are medians, with the least and the largest of five measurements; others were "
+      "measured once.");
   const std::vector<MetricColumn> columns = {
       {.metric = "parameters", .head = "parameters, M", .digits = 2, .factor = 1e-6},
       {.metric = "train_tokens_per_second",
        .head = "training, k tokens/s",
        .digits = 1,
-       .factor = 1e-3},
+       .factor = 1e-3,
+       .with_range = true},
       {.metric = "train_peak_bytes", .head = "training, GB", .digits = 2, .factor = 1e-9},
       {.metric = "decode_tokens_per_second",
        .head = "decoding, k tokens/s",
        .digits = 2,
-       .factor = 1e-3},
+       .factor = 1e-3,
+       .with_range = true},
       {.metric = "decode_peak_bytes", .head = "decoding, GB", .digits = 2, .factor = 1e-9}};
   report.table(table_of(cost_rows(results), columns));
 

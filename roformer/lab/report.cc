@@ -34,6 +34,16 @@ std::string value_cell(const Results& results, const std::string& variant, std::
   return note.empty() ? "-" : note;
 }
 
+/// " (2100.3 to 2180.1)"; empty without these metrics.
+std::string range_of(const Results& results, const std::string& variant,
+                     const MetricColumn& column) {
+  const auto low = summarize(results, variant, "min_" + column.metric, column.at);
+  const auto high = summarize(results, variant, "max_" + column.metric, column.at);
+  if (!low || !high) return {};
+  return fmt::format(" ({:.{}f} to {:.{}f})", low->mean * column.factor, column.digits,
+                     high->mean * column.factor, column.digits);
+}
+
 std::vector<std::string> chosen_variants(const Results& results, std::string_view metric,
                                          const TableOptions& options) {
   const std::vector<std::string> all = variants_of(results, metric);
@@ -182,6 +192,7 @@ Table table_of(const Results& results, std::span<const MetricColumn> columns) {
       std::string shown =
           value_cell(results, variant, column.metric, column.at, column.digits, column.factor);
       if (column.same_for_seeds) shown = shown.substr(0, shown.find(" ± "));
+      if (column.with_range) shown += range_of(results, variant, column);
       row.push_back(std::move(shown));
     }
     const bool empty =

@@ -84,6 +84,9 @@ struct MetricColumn {
   Coordinates at{};
   /// Of the variant, the same for every seed: shown without a spread.
   bool same_for_seeds = false;
+  /// Followed by the metrics "min_" and "max_" of the same name, where there are any:
+  /// "2162.0 (2100.3 to 2180.1)".
+  bool with_range = false;
 };
 Table table_of(const Results& results, std::span<const MetricColumn> columns);
 

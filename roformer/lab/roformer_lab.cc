@@ -62,6 +62,7 @@ class RoformerLab final : public Lab {
  private:
   Config masked_config(const Json& entry) const {
     Config config = model_config({settings_.at("model"), entry}, Task::kMaskedLm, "roformer");
+    encoding_rate_of(entry, settings_.at("model"));
     config.vocab_size = texts_.vocab_size;
     check_config(config);
     return config;
@@ -69,6 +70,7 @@ class RoformerLab final : public Lab {
   Config linear_config(const Json& entry) const {
     Config config =
         model_config({settings_.at("linear_model"), entry}, Task::kCausalLm, "roformer");
+    encoding_rate_of(entry, settings_.at("linear_model"));
     config.vocab_size = characters_.vocab_size;
     check_config(config);
     return config;
@@ -140,12 +142,14 @@ std::vector<Row> RoformerLab::run(const UnitRun& run) {
 
 std::vector<Row> RoformerLab::run_masked(const UnitRun& run) const {
   const auto seed = static_cast<std::uint64_t>(run.unit.seed);
-  const Config config = masked_config(entry_of(settings_.list("masked"), run.unit.variant));
+  const Json entry = entry_of(settings_.list("masked"), run.unit.variant);
+  const Config config = masked_config(entry);
   const Model model = make_seeded_model(config, seed, run.device);
   const std::int64_t count = settings_.integer("rows", 1);
   const std::int64_t length = settings_.integer("length", 2);
   const double rate = settings_.number("mask_rate");
   TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
+  plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
   if (is_tuned(run.unit.variant)) plan.progress = {0.0, kPretrainingShare};
   const Trained trained = train_model(
       *model, plan,
@@ -184,12 +188,15 @@ void RoformerLab::tune(const ModelImpl& model, const UnitRun& run, std::vector<R
 
 std::vector<Row> RoformerLab::run_linear(const UnitRun& run) const {
   const auto seed = static_cast<std::uint64_t>(run.unit.seed);
-  const Config config = linear_config(entry_of(settings_.list("linear"), run.unit.variant));
+  const Json entry = entry_of(settings_.list("linear"), run.unit.variant);
+  const Config config = linear_config(entry);
   const Model model = make_seeded_model(config, seed, run.device);
   const std::int64_t count = settings_.integer("linear_rows", 1);
   const std::int64_t length = settings_.integer("linear_length", 2);
+  TrainPlan plan = plan_of(Settings(settings_.at("linear_training")), run.device);
+  plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("linear_model"));
   const Trained trained = train_model(
-      *model, plan_of(Settings(settings_.at("linear_training")), run.device),
+      *model, plan,
       [&](std::int64_t step) { return causal_batch(characters_, count, length, seed, step); }, run);
   std::vector<Row> rows;
   for (const auto& [step, loss] : trained.curve) {

@@ -11,11 +11,7 @@ namespace rotary::roformer::lab {
 namespace {
 
 constexpr std::uint32_t kMaxDigits = 8;
-constexpr std::uint32_t kMinIndexed = 2;
-constexpr std::uint32_t kMaxIndexed = 16;
 constexpr std::uint32_t kAlphabetSize = 26;
-constexpr std::size_t kSubstring = 32;
-constexpr std::size_t kRandomPart = 4;
 constexpr std::string_view kPrefixLetters = "abcd";
 
 /// A number of one to eight digits.
@@ -45,8 +41,9 @@ TextProblem make_addition(Random& random) {
   return problem;
 }
 
-TextProblem make_index(Random& random) {
-  const std::uint32_t length = kMinIndexed + random.below(kMaxIndexed - kMinIndexed + 1);
+TextProblem make_index(const RoperStrings& strings, Random& random) {
+  const std::uint32_t length =
+      strings.min_letters + random.below(strings.max_letters - strings.min_letters + 1);
   std::string text(length, 'a');
   for (char& c : text) c = static_cast<char>('a' + random.below(kAlphabetSize));
   const std::uint32_t index = random.below(length);
@@ -54,21 +51,21 @@ TextProblem make_index(Random& random) {
           .solution = fmt::format("'{}'#", std::string_view(text).substr(index))};
 }
 
-std::string prefix_row(std::size_t length, Random& random) {
+std::string prefix_row(std::size_t length, const RoperStrings& strings, Random& random) {
   std::string row;
   std::string letters;  // the row without '>'
   const auto add_random = [&](std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) letters += kPrefixLetters[random.below(4)];
     row += std::string_view(letters).substr(letters.size() - count);
   };
-  add_random(kSubstring);
+  add_random(strings.substring);
   while (row.size() < length) {
     const std::size_t begin =
-        random.below(static_cast<std::uint32_t>(letters.size() - kSubstring + 1));
-    const std::string found = letters.substr(begin, kSubstring);
+        random.below(static_cast<std::uint32_t>(letters.size() - strings.substring + 1));
+    const std::string found = letters.substr(begin, strings.substring);
     row += '>' + found;
     letters += found;
-    add_random(kRandomPart);
+    add_random(strings.random);
   }
   row.resize(length);
   return row;
@@ -125,9 +122,9 @@ const Alphabet& alphabet_of(RoperTask task) noexcept {
   return prefix;
 }
 
-TextProblem make_roper_problem(RoperTask task, Random& random) {
+TextProblem make_roper_problem(RoperTask task, Random& random, const RoperStrings& strings) {
   if (task == RoperTask::kAddition) return make_addition(random);
-  if (task == RoperTask::kIndex) return make_index(random);
+  if (task == RoperTask::kIndex) return make_index(strings, random);
   internal::reject("[make_roper_problem] task must be addition or index, got ", name_of(task));
 }
 
@@ -137,19 +134,21 @@ std::string_view result_of(std::string_view solution) noexcept {
   return at == std::string_view::npos ? solution : solution.substr(at + 2);
 }
 
-std::string roper_row(RoperTask task, std::int64_t length, Random& random) {
+std::string roper_row(RoperTask task, std::int64_t length, Random& random,
+                      const RoperStrings& strings) {
   const auto size = static_cast<std::size_t>(length);
-  if (task == RoperTask::kPrefix) return prefix_row(size, random);
+  if (task == RoperTask::kPrefix) return prefix_row(size, strings, random);
   std::string row;
   while (row.size() < size) {
-    const TextProblem problem = make_roper_problem(task, random);
+    const TextProblem problem = make_roper_problem(task, random, strings);
     row += problem.question + problem.solution;
   }
   row.resize(size);
   return row;
 }
 
-Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random& random) {
+Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random& random,
+                  const RoperStrings& strings) {
   const auto size = static_cast<std::size_t>(rows * length);
   Batch batch;
   batch.rows = rows;
@@ -158,7 +157,7 @@ Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random
   batch.lengths.assign(static_cast<std::size_t>(rows), length);
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::vector<std::int64_t> ids =
-        alphabet_of(task).ids(roper_row(task, length + 1, random));
+        alphabet_of(task).ids(roper_row(task, length + 1, random, strings));
     batch.ids.insert(batch.ids.end(), ids.begin(), ids.end() - 1);
     batch.labels.insert(batch.labels.end(), ids.begin() + 1, ids.end());
   }

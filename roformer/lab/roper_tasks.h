@@ -9,9 +9,7 @@
 ///   prefix     [random string]>[substring][random string]>[substring]...
 ///
 /// Problems follow one another in a row; a model learns all characters of it. It does not state the
-/// lengths of the strings: those of `index` have 2 to 16 letters here (its examples have 13). Those
-/// of `prefix` begin with 32 letters, then have substrings of 32 and random strings of 4, whose
-/// entropy, about 0.3 nats a character, is near the losses that it reports.
+/// lengths of the strings, which are those of RoperStrings.
 #pragma once
 
 #include <array>
@@ -48,19 +46,31 @@ class Alphabet {
 };
 const Alphabet& alphabet_of(RoperTask task) noexcept;
 
+/// Lengths of the strings. By default those of `index` have 2 to 16 letters (its examples have 13);
+/// those of `prefix` begin with 32 letters, then have substrings of 32 and random strings of 4,
+/// whose entropy, about 0.3 nats a character, is near the losses that it reports.
+struct RoperStrings {
+  std::uint32_t min_letters = 2;
+  std::uint32_t max_letters = 16;
+  std::uint32_t substring = 32;
+  std::uint32_t random = 4;
+};
+
 /// A problem of addition or index.
 struct TextProblem {
   std::string question{};  // "?s='dyj'; s[1:]=="
   std::string solution{};  // "'yj'#"
 };
 /// Throws std::invalid_argument for kPrefix, which has no questions.
-TextProblem make_roper_problem(RoperTask task, Random& random);
+TextProblem make_roper_problem(RoperTask task, Random& random, const RoperStrings& strings = {});
 /// What is judged of a solution: the text after its last "==", up to '#'.
 std::string_view result_of(std::string_view solution) noexcept;
 
 /// `length` characters of a row.
-std::string roper_row(RoperTask task, std::int64_t length, Random& random);
+std::string roper_row(RoperTask task, std::int64_t length, Random& random,
+                      const RoperStrings& strings = {});
 /// Rows of kCausalLm of `length` tokens; every next character is a label.
-Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random& random);
+Batch roper_batch(RoperTask task, std::int64_t rows, std::int64_t length, Random& random,
+                  const RoperStrings& strings = {});
 
 }  // namespace rotary::roformer::lab

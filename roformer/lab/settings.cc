@@ -195,6 +195,19 @@ double encoding_rate_of(const Json& entry) {
   return rate->as_double();
 }
 
+double encoding_rate_of(const Json& entry, const Json& model) {
+  return encoding_rate_of(entry.contains("encoding_rate") ? entry : model);
+}
+
+void check_keys(const Json& entry, const std::vector<std::string_view>& known) {
+  for (const auto& [key, value] : entry.members()) {
+    if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    const std::string_view near = internal::nearest(key, known);
+    internal::reject("[lab] ", entry.at("name").as_string(), ": no key ", key, " in this entry",
+                     near.empty() ? "" : internal::concat("; perhaps ", near));
+  }
+}
+
 Config model_config(const std::vector<Json>& objects, const std::string& source) {
   Json all = Json::object();
   for (const Json& object : objects) all.update(object);

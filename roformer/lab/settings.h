@@ -62,6 +62,12 @@ class Settings {
 /// The key `encoding_rate` of an entry: the factor of the learning rate of the encoding's own
 /// parameters; 1 without it. Throws std::invalid_argument unless it is positive.
 double encoding_rate_of(const internal::Json& entry);
+/// The same; an entry without the key has that of the setting `model`.
+double encoding_rate_of(const internal::Json& entry, const internal::Json& model);
+
+/// Throws std::invalid_argument that names the entry and the key, unless an entry has these keys
+/// alone. For entries that are no model configs.
+void check_keys(const internal::Json& entry, const std::vector<std::string_view>& known);
 
 /// A model's config: the keys of each object in turn, over the defaults of Config. `name`, `seeds`
 /// and `encoding_rate` are not keys of it. Throws IoError that names `source` and the key.

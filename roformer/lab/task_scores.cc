@@ -82,13 +82,13 @@ std::vector<std::string> continue_greedily(ModelImpl& model, const Alphabet& alp
 }
 
 std::int64_t count_solved(ModelImpl& model, RoperTask task, std::int64_t problems,
-                          std::uint64_t seed) {
+                          std::uint64_t seed, const RoperStrings& strings) {
   Random random(seed, 0);
   std::vector<std::string> questions;
   std::vector<std::string> results;
   std::size_t longest = 0;
   for (std::int64_t i = 0; i < problems; ++i) {
-    const TextProblem problem = make_roper_problem(task, random);
+    const TextProblem problem = make_roper_problem(task, random, strings);
     questions.push_back(problem.question);
     results.emplace_back(result_of(problem.solution));
     longest = std::max(longest, problem.question.size() + problem.solution.size());

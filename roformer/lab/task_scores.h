@@ -35,7 +35,7 @@ std::vector<std::string> continue_greedily(ModelImpl& model, const Alphabet& alp
 /// How many of `problems` problems of addition or index the model solves: the result of its
 /// continuation is that of the solution.
 std::int64_t count_solved(ModelImpl& model, RoperTask task, std::int64_t problems,
-                          std::uint64_t seed);
+                          std::uint64_t seed, const RoperStrings& strings = {});
 
 /// Mean loss of a batch, nats per label.
 double batch_loss(ModelImpl& model, const Batch& batch);

@@ -47,6 +47,32 @@ RoperTask roper_task_of(std::string_view name) {
   internal::reject("[lab] roper must be addition, index or prefix, got ", name);
 }
 
+/// The keys "letters": [least, most], "substring" and "random" of an entry of `roper`, which are
+/// optional.
+RoperStrings strings_of(const Json& entry) {
+  RoperStrings strings;
+  const Settings own(entry);
+  constexpr std::int64_t kMaxLetters = 256;
+  const auto check = [&](std::string_view key, std::int64_t value) {
+    if (value < 1 || value > kMaxLetters) {
+      internal::reject("[lab] ", key, " must be from 1 to ", kMaxLetters, ", got ", value);
+    }
+    return static_cast<std::uint32_t>(value);
+  };
+  if (entry.contains("letters")) {
+    const std::vector<std::int64_t> range = own.integers("letters");
+    if (range.size() != 2 || range.front() > range.back()) {
+      internal::reject("[lab] letters must be the least and the largest number, got ",
+                       entry.at("letters").excerpt());
+    }
+    strings.min_letters = check("letters", range.front());
+    strings.max_letters = check("letters", range.back());
+  }
+  if (entry.contains("substring")) strings.substring = check("substring", own.integer("substring"));
+  if (entry.contains("random")) strings.random = check("random", own.integer("random"));
+  return strings;
+}
+
 class TasksLab final : public Lab {
  public:
   explicit TasksLab(const LabOptions& options)
@@ -57,6 +83,9 @@ class TasksLab final : public Lab {
     train_length_ = settings_.integer("train_length", 1);
     for (const Json& entry : settings_.list("encodings")) config_of(entry);
     for (const Json& entry : settings_.list("roper")) {
+      check_keys(entry, {"name", "seeds", "rows", "length", "training", "model", "letters",
+                         "substring", "random"});
+      strings_of(entry);
       for (const bool rotated : {false, true}) {
         roper_config(entry, roper_task_of(entry.at("name").as_string()), rotated);
       }
@@ -73,6 +102,7 @@ class TasksLab final : public Lab {
     Config config = model_config({settings_.at("model"), encoding}, Task::kCausalLm, "tasks");
     config.vocab_size = round_up(TaskTokens::kCount);
     check_config(config);
+    encoding_rate_of(encoding, settings_.at("model"));  // found before the first unit
     return config;
   }
   static Config roper_config(const Json& entry, RoperTask task, bool rotated) {
@@ -80,6 +110,7 @@ class TasksLab final : public Lab {
     config.vocab_size = round_up(alphabet_of(task).size());
     config.rotary_output = rotated;
     check_config(config);
+    encoding_rate_of(entry.at("model"));
     return config;
   }
 
@@ -131,7 +162,7 @@ std::vector<Row> TasksLab::run_encoding(const UnitRun& run) const {
        .seed = data_seed(run.unit.seed)},
       run.device);
   TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
-  plan.options.encoding_rate = encoding_rate_of(entry);
+  plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
   plan.progress = {0.0, 0.95};
   std::vector<Row> rows;
   add_curve(train_model(*model, plan, std::ref(batches), run), run, rows);
@@ -158,19 +189,24 @@ std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
   const Model model =
       make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
   const std::int64_t length = own.integer("length", 2);
+  const RoperStrings strings = strings_of(entry);
   GeneratedBatches batches(
-      [&](std::int64_t count, Random& random) { return roper_batch(task, count, length, random); },
+      [&](std::int64_t count, Random& random) {
+        return roper_batch(task, count, length, random, strings);
+      },
       {.rows = own.integer("rows", 1), .seed = data_seed(run.unit.seed)}, run.device);
   TrainPlan plan = plan_of(Settings(entry.at("training")), run.device);
+  plan.options.encoding_rate = encoding_rate_of(entry.at("model"));
   const Trained trained = train_model(*model, plan, std::ref(batches), run);
   std::vector<Row> rows;
   add_curve(trained, run, rows);
   rows.push_back(run.row("parameters", static_cast<double>(num_parameters(*model))));
   Random random(kJudgedSeed, 0);
-  rows.push_back(run.row("loss", batch_loss(*model, roper_batch(task, 64, length, random))));
+  rows.push_back(
+      run.row("loss", batch_loss(*model, roper_batch(task, 64, length, random, strings))));
   if (task != RoperTask::kPrefix) {
     const std::int64_t solved =
-        count_solved(*model, task, settings_.integer("roper_problems", 1), kJudgedSeed);
+        count_solved(*model, task, settings_.integer("roper_problems", 1), kJudgedSeed, strings);
     rows.push_back(run.row("solved", static_cast<double>(solved)));
   }
   return rows;

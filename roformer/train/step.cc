@@ -37,6 +37,8 @@ std::pair<std::int64_t, std::int64_t> shard_of(const ParameterStore& store, cons
 constexpr const char* kEncodingLayer = "encoding";
 /// Relative vectors are modules of the layers' attention.
 constexpr const char* kRelativePart = ".relative.";
+/// What a layer learns of its rotation (rope_learn).
+constexpr const char* kRotationPart = ".self.rotation.";
 
 std::int64_t num_ranks(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
@@ -122,7 +124,8 @@ TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ran
     std::vector<bool> of_encoding;
     for (const auto& segment : store_->segments()) {
       of_encoding.push_back(layer_of(segment.name) == kEncodingLayer ||
-                            segment.name.find(kRelativePart) != std::string::npos);
+                            segment.name.find(kRelativePart) != std::string::npos ||
+                            segment.name.find(kRotationPart) != std::string::npos);
     }
     optimizer_.scale_rate(
         ranges_of(*store_, of_encoding, true, optimizer_.begin(), optimizer_.end()),

@@ -92,7 +92,8 @@ struct TrainOptions {
   /// freeze.h. They and their optimizer state keep their bits until then.
   std::vector<std::string> freeze{};
   std::int64_t thaw_at = 0;
-  /// Factor of the learning rate of the position encoding's own parameters (T5's biases, a table).
+  /// Factor of the learning rate of the position encoding's own parameters (T5's biases, a table,
+  /// learned frequencies).
   /// Numbers that are added to scores move by units where weights move by hundredths.
   double encoding_rate = 1.0;
   /// Each rank keeps the optimizer state of its shard of the parameters (ZeRO stage 1).

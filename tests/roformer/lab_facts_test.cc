@@ -23,7 +23,13 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kVocabulary = 40;
 
+/// "roper" is RoPE with values rotated, too, and outputs rotated back.
 Config small(const std::string& encoding, Task task) {
+  if (encoding == "roper") {
+    Config config = small("rope", task);
+    config.rotary_output = true;
+    return config;
+  }
   Config config = model_config({{{"hidden_size", 32},
                                  {"num_hidden_layers", 2},
                                  {"num_attention_heads", 4},
@@ -63,7 +69,9 @@ TEST(LabFacts, NoEncodingIsBlindToOrder) {
   const at::NoGradGuard no_grad;
   const at::Tensor ids = some_ids(24);
   const at::Tensor order = at::randperm(24, at::kLong);
-  for (const char* encoding : {"none", "rope", "t5", "sinusoidal"}) {
+  for (const char* encoding : {"none", "rope", "roper", "learned", "sinusoidal", "t5", "alibi",
+                               "kerple_log", "kerple_power", "distance", "shaw", "nezha",
+                               "transformer_xl", "rope+alibi", "rope+t5", "rope+distance"}) {
     const Model model = seeded(encoding, Task::kMaskedLm);
     const at::Tensor plain = model->forward({.ids = ids}).logits.index_select(1, order);
     const at::Tensor permuted = model->forward({.ids = ids.index_select(1, order)}).logits;
@@ -84,9 +92,12 @@ TEST(LabFacts, RelativeEncodingsSeeNoCommonShift) {
   const at::Tensor shifted = at::cat({padding, ids}, 1);
   const at::Tensor mask = at::cat({padding, at::ones_like(ids)}, 1);
   const std::map<std::string, bool> is_relative = {
-      {"rope", true},       {"xpos", true},         {"t5", true},         {"alibi", true},
-      {"kerple_log", true}, {"kerple_power", true}, {"distance", true},   {"none", true},
-      {"rope+alibi", true}, {"learned", false},     {"sinusoidal", false}};
+      {"rope", true},     {"xpos", true},          {"t5", true},
+      {"alibi", true},    {"kerple_log", true},    {"kerple_power", true},
+      {"distance", true}, {"none", true},          {"rope+alibi", true},
+      {"rope+t5", true},  {"rope+distance", true}, {"roper", true},
+      {"shaw", true},     {"nezha", true},         {"transformer_xl", true},
+      {"learned", false}, {"sinusoidal", false}};
   for (const auto& [encoding, relative] : is_relative) {
     const Model model = seeded(encoding, Task::kCausalLm);
     const at::Tensor plain = model->forward({.ids = ids}).logits;

@@ -39,6 +39,20 @@ TEST_F(ImageLabTest, EveryEncodingHasItsRowsAndASecondRunIsTheSame) {
   EXPECT_THAT(report.markdown(), HasSubstr("2403.13298"));
 }
 
+TEST_F(ImageLabTest, ConfigAddsAnEncoding) {
+  const auto with = [&](const std::string& more) {
+    std::string config = kTinyImages;
+    config.insert(config.size() - 1, R"(, "encodings": [{"name": "mine", "encoding": "axial",
+        "theta": 50.0)" + more + "}]");
+    LabOptions one = options(config, "mine");
+    one.variants = {"mine"};
+    return run(find_lab("image"), one);
+  };
+  EXPECT_THAT(variants_of(with(""), "accuracy"), testing::ElementsAre("mine"));
+  EXPECT_THAT(thrown([&] { with(R"(, "encoding_rate": 3)"); }),
+              HasSubstr("mine: no key encoding_rate in this entry"));
+}
+
 TEST_F(ImageLabTest, UnitsContinueWhereTheyWereInterrupted) {
   expect_repeatable("image", kTinyImages, {"learned", "RoPE-Mixed"});
 }

@@ -3,9 +3,12 @@
 
 // The labs length, base and extend at a setting of seconds: structure, repeatability, resumption.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "lab_testing.h"
+#include "rotary/analysis.h"
+#include "rotary/frequencies.h"
 
 namespace rotary::roformer::lab {
 namespace {
@@ -78,6 +81,14 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
   EXPECT_THAT(text, HasSubstr("beyond its table"));
   EXPECT_THAT(text, HasSubstr("Spearman"));
   EXPECT_EQ(std::filesystem::exists(quick.folder / "perplexity.svg"), can_draw());
+  // Speeds are medians, with their range.
+  const auto speed = [&](const std::string& metric) {
+    return summarize(results, "cost rope", metric)->mean;
+  };
+  for (const std::string metric : {"train_tokens_per_second", "decode_tokens_per_second"}) {
+    EXPECT_LE(speed("min_" + metric), speed(metric));
+    EXPECT_LE(speed(metric), speed("max_" + metric));
+  }
 }
 
 TEST_F(SmallLab, LengthIsRepeatable) {
@@ -130,6 +141,94 @@ TEST_F(SmallLab, ExtendStretchesOneModel) {
 
 TEST_F(SmallLab, ExtendIsRepeatable) {
   expect_repeatable("extend", extend_config(), {"yarn x2", "linear x2"});
+}
+
+TEST_F(SmallLab, EntriesHaveARateOfTheirOwn) {
+  const auto loss = [&](const char* lab, std::string config, const std::string& list,
+                        const std::string& rate, const std::string& folder) {
+    config.insert(config.size() - 1,
+                  ", \"" + list +
+                      R"(": [{"name": "mine", "position_encoding": "t5", "encoding_rate": )" +
+                      rate + "}]");
+    LabOptions quick = options(config, folder + rate);
+    quick.variants = {"mine"};
+    double last = 0.0;
+    for (const Row& row : run(find_lab(lab), quick).rows) {
+      EXPECT_NE(row.metric, kFailed) << row.note;
+      if (row.metric == "training_loss") last = row.value;
+    }
+    return last;
+  };
+  EXPECT_NE(loss("base", base_config(), "rotations", "30.0", "b"),
+            loss("base", base_config(), "rotations", "1.0", "b"));
+  EXPECT_NE(loss("length", length_config(), "encoders", "30.0", "l"),
+            loss("length", length_config(), "encoders", "1.0", "l"));
+  EXPECT_THAT(thrown([&] { loss("base", base_config(), "rotations", "0", "x"); }),
+              HasSubstr("encoding_rate must be a positive number"));
+}
+
+TEST_F(SmallLab, RecipesHaveSeedsAndARateOfTheirOwn) {
+  const auto perplexities = [&](const std::string& keys, const std::string& folder) {
+    std::string config = extend_config();
+    config.insert(config.find("\"initializer_range\""), R"("position_encoding": "rope+t5", )");
+    config.insert(config.size() - 1, R"(, "recipes": [{"name": "mine", "rope":
+        {"rope_type": "linear", "factor": "factor"})" +
+                                         keys + "}]");
+    LabOptions quick = options(config, folder);
+    quick.variants = {"mine x2"};
+    std::map<std::int64_t, double> tuned;
+    for (const Row& row : run(find_lab("extend"), quick).rows) {
+      EXPECT_NE(row.metric, kFailed) << row.note;
+      if (row.metric == "perplexity" && row.at.at("tuned") == 1.0) tuned[row.seed] = row.value;
+    }
+    return tuned;
+  };
+  const auto twice = perplexities(R"(, "seeds": 2)", "seeds");
+  EXPECT_EQ(twice.size(), 2U);
+  EXPECT_NE(twice.at(0), twice.at(1));
+  EXPECT_NE(perplexities(R"(, "encoding_rate": 50)", "rate").at(0), twice.at(0));
+  EXPECT_THAT(thrown([&] { perplexities(R"(, "sedes": 2)", "wrong"); }),
+              HasSubstr("mine: no key sedes in this entry; perhaps seeds"));
+}
+
+TEST_F(SmallLab, BaseBoundsRecipesAndModelsOfOnesOwn) {
+  std::string config = base_config();
+  std::filesystem::create_directories(path("data/model"));
+  file("data/model/config.json", R"({"model_type": "llama", "hidden_size": 64,
+      "num_attention_heads": 2, "rope_theta": 10000.0, "max_position_embeddings": 300})");
+  config.insert(config.size() - 1, R"(, "exact": {"models": ["model/config.json"], "recipes": [
+      {"name": "ntk", "recipe": {"type": "ntk", "factor": 2, "rotary_dim": 16, "theta": 1e4}},
+      {"name": "xpos", "recipe": {"type": "xpos", "rotary_dim": 16, "theta": 1e4},
+       "contexts": [30]}]})");
+  LabOptions quick = options(config);
+  quick.variants = {"exact *"};
+  const Results results = run(find_lab("base"), quick);
+  EXPECT_EQ(variants_of(results),
+            (std::vector<std::string>{"exact model/config.json", "exact ntk", "exact xpos"}));
+  const auto value = [&](const char* variant, const char* metric, double context) {
+    return summarize(results, variant, metric, {{"context", context}})->mean;
+  };
+  const Recipe llama{.rotary_dim = 32, .theta = 1e4};
+  const Frequencies frequencies = make_frequencies(llama);
+  EXPECT_EQ(value("exact model/config.json", "critical_dim", 300), critical_dim(frequencies, 300));
+  EXPECT_EQ(value("exact model/config.json", "smallest_base", 300), smallest_base(llama, 300).base);
+  EXPECT_EQ(value("exact ntk", "smallest_base", 20),
+            smallest_base({.rotary_dim = 16, .scaling = Ntk{.factor = 2}}, 20).base);
+  EXPECT_THAT(note_of(results, "exact xpos", "smallest_base", {{"context", 30}}),
+              HasSubstr("growth"));
+  const std::string text = read_file(write_report(quick.folder));
+  EXPECT_THAT(text, HasSubstr("| model/config.json | 10000 | 300 |"));
+  // Without the setting the file is as before.
+  const std::unique_ptr<Lab> plain = find_lab("base").make(options(base_config(), "plain"));
+  EXPECT_FALSE(plain->settings().contains("exact"));
+  const auto wrong = [&](const std::string& exact) {
+    std::string changed = base_config();
+    changed.insert(changed.size() - 1, ", \"exact\": " + exact);
+    return thrown([&] { find_lab("base").make(options(changed)); });
+  };
+  EXPECT_THAT(wrong(R"({"models": ["none.json"]})"), HasSubstr("none.json"));
+  EXPECT_THAT(wrong(R"({"modells": ["none.json"]})"), HasSubstr("modells"));
+  EXPECT_THAT(wrong(R"({"recipes": [{"name": "x", "recipe": {"type": "y"}}]})"), HasSubstr("y"));
 }
 
 TEST_F(SmallLab, RefusesWrongSettings) {

@@ -36,6 +36,10 @@ constexpr const char* kTinyModel =
     R"({"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 32})";
 
+/// Entries that a config file adds, with rates of their own.
+constexpr const char* kMineT5 =
+    R"([{"name": "mine", "position_encoding": "t5", "encoding_rate": 20.0}])";
+
 struct LabRun {
   std::vector<Row> rows;
   /// Without measurements of the machine.
@@ -48,22 +52,45 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Runs the quick setting with a config file of these changes.
-LabRun run_tiny(std::string_view name, const std::string& changes) {
+/// Runs the quick setting with a config file of these changes. With `interrupt` the run is stopped
+/// again and again, and continued.
+LabRun run_tiny(std::string_view name, const std::string& changes,
+                const std::vector<std::string>& variants = {}, bool interrupt = false) {
   const TemporaryFolder folder;
   LabOptions options;
   options.folder = folder.path() / "out";
   options.quick = true;
   options.config = folder.path() / "config.json";
+  options.variants = variants;
   std::ofstream(options.config) << changes;
-  const auto lab = find_lab(name).make(options);
-  EXPECT_TRUE(run_lab(name, *lab, options, {}));
+  int runs = 0;
+  for (bool done = false; !done; ++runs) {
+    EXPECT_LT(runs, 200) << "never ends";
+    if (runs >= 200) break;
+    const auto lab = find_lab(name).make(options);
+    int calls = 0;
+    LabEvents events;
+    if (interrupt) events.stop = [&] { return ++calls > 3 + 8 * runs; };
+    done = run_lab(name, *lab, options, events);
+    EXPECT_TRUE(done || interrupt);
+    if (!done && !interrupt) break;
+  }
+  if (interrupt) EXPECT_GT(runs, 1);
   Results results = read_results(options.folder / "results.json");
   LabRun run{.rows = results.rows, .json = {}, .report = {}};
   std::erase_if(results.rows, [](const Row& row) { return is_cost(row.metric); });
   run.json = to_json(results);
   run.report = text_of(write_report(options.folder));
   return run;
+}
+
+/// The last training loss of a variant.
+double last_loss(const LabRun& run, const std::string& variant, const std::string& metric) {
+  double loss = 0.0;
+  for (const Row& row : run.rows) {
+    if (row.variant == variant && row.metric == metric) loss = row.value;
+  }
+  return loss;
 }
 
 std::set<std::string> names_of(const LabRun& run, std::string Row::*member) {
@@ -112,6 +139,51 @@ TEST(TasksLab, HasTheRowsOfItsSettings) {
 
 TEST(TasksLab, GivesTheSameRowsTwice) {
   EXPECT_EQ(run_tiny("tasks", tiny_tasks()).json, run_tiny("tasks", tiny_tasks()).json);
+}
+
+TEST(TasksLab, ContinuesWhereItWasInterrupted) {
+  const std::vector<std::string> variants = {"t5", "index/roper"};
+  EXPECT_EQ(run_tiny("tasks", tiny_tasks(), variants).json,
+            run_tiny("tasks", tiny_tasks(), variants, /*interrupt=*/true).json);
+}
+
+TEST(TasksLab, AddsAnEntryWithARateOfItsOwn) {
+  const auto with = [](const std::string& entry) {
+    std::string config = tiny_tasks();
+    config.insert(config.size() - 1, ", \"encodings\": " + entry);
+    return run_tiny("tasks", config, {"mine", "t5"});
+  };
+  const LabRun run = with(kMineT5);
+  expect_numbers(run);
+  EXPECT_NE(last_loss(run, "mine", "training_loss"), last_loss(run, "t5", "training_loss"));
+  const LabRun same =
+      with(R"([{"name": "mine", "position_encoding": "t5", "encoding_rate": 30.0}])");
+  EXPECT_EQ(last_loss(same, "mine", "training_loss"), last_loss(same, "t5", "training_loss"));
+}
+
+TEST(TasksLab, StringsOfRoperAreSettings) {
+  const auto roper = [](const std::string& more) {
+    return run_tiny("tasks",
+                    std::string(R"({"roper_problems": 4, "roper": [{"name": "index", "rows": 2,
+                      "length": 40, "training": )") +
+                        kTinyTraining + R"(, "model": )" + kTinyModel + more + "}]}",
+                    {"index/rope"});
+  };
+  const LabRun longer = roper(R"(, "letters": [20, 24])");
+  expect_numbers(longer);
+  EXPECT_NE(longer.json, roper("").json);
+  Random random(3, 0);
+  for (int i = 0; i < 20; ++i) {
+    const TextProblem problem =
+        make_roper_problem(RoperTask::kIndex, random, {.min_letters = 20, .max_letters = 21});
+    const std::size_t letters = problem.question.rfind("'") - problem.question.find("'") - 1;
+    EXPECT_TRUE(letters == 20 || letters == 21) << problem.question;
+  }
+  const std::string row = roper_row(RoperTask::kPrefix, 40, random, {.substring = 5, .random = 2});
+  EXPECT_EQ(row.find('>'), 5u);
+  EXPECT_EQ(row.find('>', 6), 13u);
+  EXPECT_THROW(roper(R"(, "letters": [9, 4])"), std::invalid_argument);
+  EXPECT_THROW(roper(R"(, "encoding_rate": 4)"), std::invalid_argument);
 }
 
 TEST(TasksLab, AcceptsItsFullSettings) {
@@ -209,6 +281,30 @@ TEST(LearnedLab, TellsHowFarFrequenciesMove) {
   EXPECT_THAT(run.report, HasSubstr("Change of the frequencies"));
 }
 
+TEST(LearnedLab, GivesTheSameRowsTwiceAndWhenContinued) {
+  const std::string config = tiny_text(R"(, "test_lengths": [64])");
+  const std::vector<std::string> variants = {"fixed", "per_head"};
+  const LabRun run = run_tiny("learned", config, variants);
+  EXPECT_EQ(run.json, run_tiny("learned", config, variants).json);
+  EXPECT_EQ(run.json, run_tiny("learned", config, variants, /*interrupt=*/true).json);
+}
+
+TEST(LearnedLab, AddsAnEntryWithARateOfItsOwn) {
+  const auto change = [](const char* rate) {
+    const LabRun run =
+        run_tiny("learned",
+                 tiny_text((std::string(R"(, "test_lengths": [64], "encodings": [{"name": "mine",
+                    "rope_learn": "per_head", "encoding_rate": )") +
+                            rate + "}]")
+                               .c_str()),
+                 {"mine"});
+    expect_numbers(run);
+    return last_loss(run, "mine", "mean_change");
+  };
+  EXPECT_GT(change("10.0"), 3.0 * change("1.0"));
+  EXPECT_THROW(change("-1.0"), std::invalid_argument);
+}
+
 // ---- roformer -----------------------------------------------------------------------------------
 
 std::string tiny_roformer() {
@@ -232,6 +328,28 @@ TEST(RoformerLab, TrainsMaskedLinearAndTunedModels) {
                                            "elu", "elu+rope", "softmax+rope"));
   EXPECT_THAT(run.report, HasSubstr("88.9"));
   EXPECT_EQ(run.json, run_tiny("roformer", tiny_roformer()).json);
+}
+
+TEST(RoformerLab, ContinuesWhereItWasInterrupted) {
+  const std::vector<std::string> variants = {"rope", "performer+rope"};
+  EXPECT_EQ(run_tiny("roformer", tiny_roformer(), variants).json,
+            run_tiny("roformer", tiny_roformer(), variants, /*interrupt=*/true).json);
+}
+
+TEST(RoformerLab, AddsEntriesWithARateOfTheirOwn) {
+  const auto run_with = [](const char* list, const char* rate) {
+    std::string config = tiny_roformer();
+    config.insert(config.size() - 1, std::string(", \"") + list +
+                                         R"(": [{"name": "mine", "position_encoding": "t5",
+                          "initializer_range": 0.5, "encoding_rate": )" +
+                                         rate + "}]");
+    const LabRun run = run_tiny("roformer", config, {"mine"});
+    expect_numbers(run);
+    return last_loss(run, "mine", list == std::string("masked") ? "masked_loss" : "character_loss");
+  };
+  for (const char* list : {"masked", "linear"}) {
+    EXPECT_NE(run_with(list, "30.0"), run_with(list, "1.0")) << list;
+  }
 }
 
 TEST(OrderTask, DiffersInTheOrderOfWordsAlone) {
