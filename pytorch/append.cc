@@ -3,8 +3,8 @@
 
 // The operators that rotate into caches of keys and values: append_kv, mla_append, and both in
 // place. The library's engine runs them in one pass; batches of more than four dimensions are
-// flattened. A norm that it does not take goes by norm_rotate, then a store; float64 and ropes of too
-// many pairs on CUDA are stored by PyTorch's operators.
+// flattened. A norm that it does not take goes by norm_rotate, then a store; float64 and ropes of
+// too many pairs on CUDA are stored by PyTorch's operators.
 
 #include <ATen/DeviceGuard.h>
 #include <ATen/Functions.h>

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rotation into a store. Tokens are rotated block by block, after their norm if there is one. What is to be stored goes through
-// scratch memory that stays in the cache.
+// Rotation into a store. Tokens are rotated block by block, after their norm if there is one. What
+// is to be stored goes through scratch memory that stays in the cache.
 
 #include <algorithm>
 #include <cstddef>

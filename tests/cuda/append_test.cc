@@ -225,8 +225,8 @@ TEST(CudaAppend, AnyCombination) {
   }
 }
 
-// The fastest kernels, fused_step for few tokens and fused_vectorized, take whole heads and norms in
-// the order of a warp. Both are given what they take, and what only one or none of them does.
+// The fastest kernels, fused_step for few tokens and fused_vectorized, take whole heads and norms
+// in the order of a warp. Both are given what they take, and what only one or none of them does.
 
 /// On a GPU the reciprocal root is the device's, and rounds otherwise than the CPU's now and then.
 #ifdef ROTARY_EMULATES_CUDA

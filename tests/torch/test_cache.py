@@ -216,7 +216,7 @@ def test_places_of_norms(
 ) -> None:
     """Biases, norms of all heads, after the rotation, and the inverse: the bits of the chain."""
     q, k, v = tensors(dtype, device)
-    lead = (lambda x: x[None]) if deep else (lambda x: x)
+    lead: Any = (lambda x: x[None]) if deep else (lambda x: x)
     sizes = [48, 32] if scope == "all_heads" else [16, 16]
     rows = [torch.randn(n, device=device).to(dtype) for n in sizes * 2]
     weights = dict(zip(["q_weight", "k_weight"], rows)) if norm != "none" else {}
@@ -224,8 +224,10 @@ def test_places_of_norms(
     for order, inverse, rounding, in_place in itertools.product(
         ["before", "after"], [False, True], ["tensor", "float32"], [False, True]
     ):
-        how = {"rope": ROPES["half"], "norm": norm, "scope": scope, "order": order,
-               "inverse": inverse, "rounding": rounding, **weights, **biases}  # fmt: skip
+        how: dict[str, Any] = {
+            "rope": ROPES["half"], "norm": norm, "scope": scope, "order": order,
+            "inverse": inverse, "rounding": rounding, **weights, **biases,
+        }  # fmt: skip
         caches = [make_cache("tokens", 2, 16, dtype, device) for _ in range(2)]
         want_q, want_k = rt.qk_norm_rope(q, k, **how)
         want = [stored(c, x, SLOTS) for c, x in zip(caches, (want_k, v))]
