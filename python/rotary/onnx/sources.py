@@ -52,13 +52,16 @@ class Source:
     rotations: list[RotationNode]
 
 
-def ancestors(graph: onnx.GraphProto, names: Sequence[str]) -> list[onnx.NodeProto]:
-    """The nodes that values are computed by, in the graph's order."""
+def ancestors(
+    graph: onnx.GraphProto, names: Sequence[str], known: str = ""
+) -> list[onnx.NodeProto]:
+    """The nodes that values are computed by, of one that is known too, in the graph's order."""
     producers = {name: i for i, node in enumerate(graph.node) for name in node.output}
     found: set[int] = set()
     open_names = list(names)
     while open_names:
-        at = producers.get(open_names.pop())
+        name = open_names.pop()
+        at = producers.get(name) if name != known else None
         if at is not None and at not in found:
             found.add(at)
             open_names += inputs_of(graph.node[at])
@@ -139,7 +142,7 @@ class Probes:
     def evaluate(self, rotation: RotationNode, ids: np.ndarray) -> list[np.ndarray] | None:
         """cos and sin as [rows, width], rows in the order of ids; None if that is not known."""
         graph = self.model.graph
-        nodes = ancestors(graph, [rotation.cos, rotation.sin])
+        nodes = ancestors(graph, [rotation.cos, rotation.sin], self.position_ids)
         names = {name for node in nodes for name in node.input} | {rotation.cos, rotation.sin}
         known = {name for node in nodes for name in node.output} | {""}
         tensors = [tensor for tensor in graph.initializer if tensor.name in names]

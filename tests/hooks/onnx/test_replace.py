@@ -318,7 +318,7 @@ def test_both_regimes_of_longrope():
 
 
 def test_positions_that_the_graph_computes():
-    """The regime is chosen behind their node."""
+    """The regime is chosen behind their node; cos and sin are compared as others are."""
     before = exported()
     before.graph.input[1].name = "first"
     before.graph.node.insert(0, helper.make_node("Abs", ["first"], ["position_ids"]))
@@ -326,6 +326,8 @@ def test_positions_that_the_graph_computes():
     q, ids = np.ones((1, 2, 1, HEAD), np.float32), np.array([[200]])
     wanted = exactly(read_rope(LONGROPE).make_rope(256), q, ids)
     assert np.abs(run(after, q=q, first=-ids)[0] - wanted).max() < 1e-6
+    with pytest.raises(ValueError, match="differ from the rope's"):
+        rotary.onnx.replace(before, rope(theta=500.0), length=256)
 
 
 def test_dynamic_ntk_needs_a_context():
