@@ -32,7 +32,7 @@ DEEPSEEK = {
 }  # fmt: skip
 CONFIGS = {
     "llama3": lambda: transformers.LlamaConfig(**SIZES, rope_parameters=LLAMA3),
-    "yarn": lambda: transformers.Qwen2Config(**SIZES, rope_parameters=YARN),
+    "yarn": lambda: transformers.LlamaConfig(**SIZES, rope_parameters=YARN),
     "deepseek": lambda: transformers.DeepseekV2Config(**DEEPSEEK),
 }
 #: For a prompt of LONG tokens: few heads, since transformers computes it in float64, too.
