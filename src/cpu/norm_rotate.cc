@@ -173,7 +173,7 @@ void norm_rotate_on_cpu(const NormParams& params, const Threads& threads) {
 
 void norm_rotate_tokens_on_cpu(const NormParams& params, std::int64_t first, std::int64_t last) {
   if (!is_fused(params)) return norm_blocks_tokens_on_cpu(params, first, last);
-  HWY_DYNAMIC_DISPATCH(fused_tokens)(params, first, last);
+  HWY_DYNAMIC_DISPATCH(fused_tokens)(params, CpuPlan(), first, last);  // results stay in the cache
 }
 
 }  // namespace rotary::internal
