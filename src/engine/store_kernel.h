@@ -55,7 +55,8 @@ struct RotateStoreParams {
   const std::int64_t* slots = nullptr;
 };
 
-/// Allocates scratch memory, some 64 KiB for each thread, and what the norm does. There is at least one operand.
+/// Allocates scratch memory, some 64 KiB for each thread, and what the norm does. There is at least
+/// one operand.
 void rotate_store_on_cpu(const RotateStoreParams& params, const Threads& threads);
 
 /// The copies alone.
