@@ -12,7 +12,7 @@ namespace rotary::roformer {
 
 /// Peak bytes of tensors on a device so far; for the CPU, peak bytes of the whole process.
 std::int64_t peak_memory(c10::Device device);
-/// The peak of a GPU begins anew; that of a CPU cannot.
+/// Resets the peak on a GPU; not possible on a CPU, where it does nothing.
 void reset_peak_memory(c10::Device device);
 
 }  // namespace rotary::roformer

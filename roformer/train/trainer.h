@@ -93,8 +93,7 @@ struct TrainOptions {
   std::vector<std::string> freeze{};
   std::int64_t thaw_at = 0;
   /// Factor of the learning rate of the position encoding's own parameters (T5's biases, a table,
-  /// learned frequencies).
-  /// Numbers that are added to scores move by units where weights move by hundredths.
+  /// learned frequencies). Biases on scores must move by whole units, weights by hundredths.
   double encoding_rate = 1.0;
   /// Each rank keeps the optimizer state of its shard of the parameters (ZeRO stage 1).
   bool shard_optimizer = false;

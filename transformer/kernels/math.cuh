@@ -21,8 +21,7 @@ __device__ inline float reciprocal_approx(float x) {
 
 /// Normal distribution at |z|: upper tail 1 - cdf(|z|), and exp(-z^2 / 2), the density times
 /// sqrt(2 pi). One exponential serves both: Abramowitz and Stegun, 7.1.26. The tail's error is
-/// below
-/// 7.5e-8, and small relative to the tail itself.
+/// below 7.5e-8, and small relative to the tail itself.
 struct NormalTail {
   float tail;
   float bell;

@@ -35,7 +35,8 @@ struct LaneWeights {
   }
 };
 
-/// Block: [tokens][32]; grid: [tiles of tokens][batch][steps of a token].
+/// Block: [tokens][32]; grid: [tiles of tokens][batch][steps of a token]. Ten blocks for each
+/// multiprocessor: those of the next launch must fit beside them (docs/fused.md).
 template <class Element, Pairing kPairing, int kLanes, bool kStores>
 __global__ void __launch_bounds__(32 * kFusedBlockWarps, 10)
     fused_step(const __grid_constant__ FusedVectorizedParams p) {

@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * kFusedBlockWarps, kFusedBlocks)
         __syncwarp();
       }
       if (!has_weight) {
-        __syncwarp();  // those of the operand before have been read
+        __syncwarp();  // all lanes have read the weights of the previous operand
         fetched.store(o, kLanes, p.adds_one, weights);
         has_weight = true;
         __syncwarp();

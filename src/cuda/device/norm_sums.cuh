@@ -5,8 +5,8 @@
 // that of PyTorch's reductions on the CPU: four accumulators of `lanes` lanes in turn, put aside
 // after every 16 rows in a cascade; then the four, the elements that fill no vector, and the lanes.
 // Or in the order of PyTorch's norms on CUDA (sum_lanes 32): 128 columns, to which fours of
-// consecutive elements are added in turn; the columns of a warp as a binary tree, those half of
-// them apart first; then the four warps. Compiles as host code too, for its test.
+// consecutive elements are added in turn; the 32 columns of a warp as a binary tree with strides
+// 16, 8, 4, 2 and 1; then the four warps. Compiles as host code too, for its test.
 #pragma once
 
 #include <cstdint>

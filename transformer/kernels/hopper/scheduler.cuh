@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Persistent tile scheduler: CTAs, or clusters of them, stay as long as there are work tiles, and
-// handle every so many-th of them.
+// Persistent tile scheduler: the grid has as many CTAs (or clusters) as run at once. CTA i computes
+// tiles i, i + gridDim.x, i + 2 gridDim.x and so on.
 #pragma once
 
 namespace rotary::transformer::hopper {
