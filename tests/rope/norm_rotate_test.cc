@@ -275,8 +275,6 @@ double ulp_of(DType type, double x) {
 
 // Rounded once: within half a step of the type of the exact value, and what float32 leaves.
 TEST(NormRotate, RoundsOnceToTheNearest) {
-  constexpr std::int64_t kTokens = 40;
-  constexpr std::int64_t kHeads = 3;
   constexpr std::int64_t kHeadDim = 128;
   constexpr std::int64_t kPairs = kHeadDim / 2;
   constexpr std::int64_t kFirst = 999'000;
