@@ -20,8 +20,8 @@ inline constexpr int kFusedVectorizedOperands = 3;  // q, k and v
 inline constexpr std::int32_t kMinFusedLanes = 4;
 inline constexpr std::int32_t kFusedBlockWarps = 4;
 
-/// One tensor. A warp handles a token, or a part of it, in steps of the heads that its lanes hold at
-/// once.
+/// One tensor. A warp handles a token, or a part of it, in steps of the heads that its lanes hold
+/// at once.
 struct FusedTileOperand {
   const char* in = nullptr;
   char* out = nullptr;  // unused for stores

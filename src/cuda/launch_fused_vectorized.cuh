@@ -17,7 +17,8 @@
 
 namespace rotary::internal::cuda {
 
-/// Warps into which a launch is split: some waves of all multiprocessors, so that they end together.
+/// Warps into which a launch is split: some waves of all multiprocessors, so that they end
+/// together.
 inline constexpr std::int64_t kMaxFusedWarps = 30000;
 /// Launches of up to so many warps with one step each are decoding steps.
 inline constexpr std::int64_t kMaxStepWarps = 5000;

@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// fused_vectorized for a decoding step, in which latency is all: a warp handles one step of a token,
-// without loops. Weights go straight to registers; few registers, so that the blocks of the next
-// launch fit beside those of this one and read their parameters while it runs.
+// fused_vectorized for a decoding step, in which latency is all: a warp handles one step of a
+// token, without loops. Weights go straight to registers; few registers, so that the blocks of the
+// next launch fit beside those of this one and read their parameters while it runs.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tuned kernels of norms share. kLanes lanes of a warp share a head: each holds two packs of
-// it, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes a
-// few shuffles. cos, sin and the weights of the norm are in shared memory, a row for each warp.
+// What the tuned kernels of norms share. kLanes lanes of a warp share a head: each holds two packs
+// of it, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes
+// a few shuffles. cos, sin and the weights of the norm are in shared memory, a row for each warp.
 #pragma once
 
 #include <cstdint>
