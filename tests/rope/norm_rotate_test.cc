@@ -85,7 +85,7 @@ TEST(NormRotate, LargeResultsHaveTheBitsOfThoseInPlace) {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
     const TensorView in = x.heads(kManyTokens, kManyHeads, kHeadDim);
     std::vector<std::vector<unsigned char>> results;
-    for (const std::size_t past_line : {0, 16}) {
+    for (const std::size_t past_line : {std::size_t{0}, std::size_t{16}}) {
       unsigned char* const to = memory.data() + (64 - begin % 64) % 64 + past_line;
       const TensorView out = TensorView::contiguous(to, type, {kManyTokens, kManyHeads, kHeadDim});
       rope.norm_rotate({NormOperand(Operand(in, out))}, norm, Positions::range(7));
@@ -216,7 +216,7 @@ TEST(NormRotate, GradientsByATableHaveTheBitsOfTheRope) {
   find([&](auto operands) { rope.norm_gradient(operands, norm, Positions::range(70'000)); });
   find([&](auto operands) { table.norm_gradient(operands, norm); });
   find([&](auto operands) { table.norm_gradient(operands, norm, Positions::range(0)); });
-  for (const std::size_t i : {1, 2}) {
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     EXPECT_EQ(grads[i].bytes(), grads[0].bytes());
     EXPECT_EQ(sums[i], sums[0]);
   }
