@@ -43,6 +43,9 @@ slow_tests=(
   'All/RotateTest.MatchesTheReference/*_headwise_qkv'
   'All/RotateTest.MatchesTheReference/*_inner_stride'
   'All/RotateTest.MatchesTheReference/*_backwards'
+  # Every norm with every store, and the same on threads; random combinations of both stay.
+  'AppendTable.EveryNormWithEveryStore'
+  'AppendProperties.TheSameBitsOnManyThreads'
   # Minutes of arithmetic in double; the proofs in 256 bits stay.
   'SmallestBase.StoredValues'
 )
