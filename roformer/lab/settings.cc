@@ -36,6 +36,17 @@ Json merge_lists(const Json& before, const Json& change) {
   return all;
 }
 
+/// Entries without their numbers of seeds, which decide how many units there are, but no result.
+Json without_seeds(const Json& value) {
+  if (!has_names(value)) return value;
+  Json list = Json::array();
+  for (Json entry : value.elements()) {
+    entry.take("seeds");
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 [[noreturn]] void fail_key(const std::string& file, std::string_view key, const std::string& what) {
   throw IoError(file, IoError::kNoOffset, internal::concat(key, ": ", what));
 }
@@ -84,7 +95,7 @@ std::string difference(const Json& there, const Json& here) {
   for (const auto& [key, value] : here.members()) {
     const Json* other = there.find(key);
     if (other == nullptr) other = &none;
-    if (*other != value) {
+    if (without_seeds(*other) != without_seeds(value)) {
       return internal::concat(key, ": ", other->excerpt(), " there, ", value.excerpt(), " here");
     }
   }

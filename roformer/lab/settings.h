@@ -28,7 +28,7 @@ namespace rotary::roformer::lab {
 internal::Json merge_settings(const internal::Json& defaults, const std::filesystem::path& config);
 
 /// The key by which two settings differ, with both values: "steps: 200 there, 100 here"; empty if
-/// they are equal.
+/// they are equal. Numbers of seeds do not count: a folder may get more of them.
 std::string difference(const internal::Json& there, const internal::Json& here);
 
 /// `there` with the entries of these names, in lists of named objects, as they are in `here`.
