@@ -100,8 +100,8 @@ endfunction()
 
 # rotary_torch_defaults(<target>): further flags for a target that includes PyTorch's headers. They are
 # precompiled, which takes the time of two sources and halves that of each: once for libraries, and once for
-# programs, tests and other targets that READS_AND_PRINTS, since GCC optimises a source as its precompiled header was
-# (-O3 takes twice the time of -Og), and since with sanitizers only libraries count branches for the fuzz targets.
+# programs, tests and other targets that READS_AND_PRINTS, since GCC optimises a source as its precompiled header was,
+# and since with sanitizers only libraries count branches for the fuzz targets.
 function(rotary_torch_defaults target)
   # Sizes are int64_t in PyTorch and size_t in containers, and its headers shadow names.
   target_compile_options(${target} PRIVATE
@@ -121,6 +121,15 @@ function(rotary_torch_defaults target)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
+# rotary_hot_sources(<file> ...): sources of a target with rotary_torch_defaults whose loops run over elements: compiled one
+# by one with -O3, without the precompiled headers, whose optimisation GCC would give them.
+function(rotary_hot_sources)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT ROTARY_SANITIZE)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
+      COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3>)
+  endif()
+endfunction()
+
 # rotary_cache_precompiled(<target>): flags with which ccache sees a precompiled header (GCC), and that it may be of
 # another build (Clang compares times of files otherwise).
 function(rotary_cache_precompiled target)
@@ -128,9 +137,17 @@ function(rotary_cache_precompiled target)
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
-# What a precompiled header and the sources that use it must agree on.
+# What a precompiled header and the sources that use it must agree on. Code that calls PyTorch is mostly its
+# templates: with -O1 and the inlining of -O2, GCC compiles it in two thirds of the time of -O3, and a call takes the host the
+# same time (docs/performance.md).
 function(rotary_torch_compile_options target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+  get_target_property(reads_and_prints ${target} ROTARY_READS_AND_PRINTS)
+  if(NOT reads_and_prints AND NOT ROTARY_SANITIZE)
+    set(flags -O1 -finline-functions -findirect-inlining -fpartial-inlining)
+    target_compile_options(${target} PRIVATE
+      "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<NOT:$<CONFIG:Debug>>>:${flags}>")
+  endif()
   rotary_cache_precompiled(${target})
   if(ROTARY_HAS_OPENMP)  # without its flag at::parallel_for, a template, runs on one thread
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)

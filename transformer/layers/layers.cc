@@ -5,7 +5,6 @@
 // layers_cuda.cc has CUDA, autograd.cc the derivatives.
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
@@ -14,6 +13,7 @@
 
 #include "transformer/kernels/philox.h"
 #include "transformer/layers/checks.h"
+#include "transformer/layers/dropout_mask.h"
 
 namespace rotary::transformer {
 namespace {
@@ -27,21 +27,12 @@ using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tens
 
 /// Dropout mask: 0, or 1 / keep_prob; 1 without dropout.
 at::Tensor dropout_mask(const at::Tensor& x, const OptionalTensor& seed, double dropout) {
-  const at::Tensor mask = at::ones(x.sizes(), x.options().dtype(at::kFloat));
-  if (dropout == 0.0) return mask;
-  const Dropout rule = make_dropout(dropout);
-  const auto key = static_cast<std::uint64_t>(*seed->const_data_ptr<std::int64_t>());
-  auto* out = mask.mutable_data_ptr<float>();
-  const std::int64_t size = x.numel();
-  const std::int64_t outputs = (size + kPhiloxValues - 1) / kPhiloxValues;
-  at::parallel_for(0, outputs, 1024, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t n = from; n < to; ++n) {
-      const Philox4x32 random = philox4x32(key, static_cast<std::uint64_t>(n));
-      for (int i = 0; i < kPhiloxValues && n * kPhiloxValues + i < size; ++i) {
-        out[n * kPhiloxValues + i] = random.value(i) >= rule.threshold ? rule.scale : 0.0F;
-      }
-    }
-  });
+  const at::TensorOptions options = x.options().dtype(at::kFloat);
+  if (dropout == 0.0) return at::ones(x.sizes(), options);
+  at::Tensor mask = at::empty(x.sizes(), options);
+  fill_dropout_mask(mask.mutable_data_ptr<float>(), mask.numel(),
+                    static_cast<std::uint64_t>(*seed->const_data_ptr<std::int64_t>()),
+                    make_dropout(dropout));
   return mask;
 }
 
