@@ -6,15 +6,17 @@ import random
 import shutil
 
 import pytest
-import torch
-import transformers
-from pretrain_command import STAGES, flags, pretrain
-from roformer_command import GOLDEN, config
+
+# Imported where they are used: some tests do without PyTorch and transformers, which take 7 s.
 
 
 @pytest.fixture(scope="session")
 def text_model(tmp_path_factory):
     """Random weights over the real vocabulary."""
+    import torch
+    import transformers
+    from roformer_command import GOLDEN, config
+
     folder = tmp_path_factory.mktemp("text")
     torch.manual_seed(6)
     shape = transformers.RoFormerConfig(**config(vocab_size=50000, hidden_size=16))
@@ -56,6 +58,8 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="session")
 def whole(corpus, tmp_path_factory):
     """An uninterrupted run with two lengths and dropout."""
+    from pretrain_command import STAGES, flags, pretrain
+
     run = tmp_path_factory.mktemp("runs") / "whole"
     pretrain(run, *flags(corpus), "--stages", STAGES)
     return run

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import fork_server
 import torch
 from safetensors.torch import load_file
 
@@ -54,15 +55,19 @@ def start(run, *arguments, environment=None, output=subprocess.PIPE, **options):
 
 def pretrain(run, *arguments, code=0, **options):
     """Output of the command; its one-line error if it fails."""
-    process = start(run, *arguments, **options)
-    out, error = process.communicate()
-    assert process.returncode == code, out + error
+    if options:
+        process = start(run, *arguments, **options)
+        out, error = process.communicate()
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, error)
+    else:
+        done = fork_server.run("pretrain", run, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
     if code == 0:
-        assert error == ""
-        return out
-    assert error.startswith("roformer: ")
-    assert error.count("\n") == 1
-    return error
+        assert done.stderr == ""
+        return done.stdout
+    assert done.stderr.startswith("roformer: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
 
 
 def metrics(run, name="loss"):

@@ -7,6 +7,7 @@ import resource
 import subprocess
 from pathlib import Path
 
+import fork_server
 import torch
 import transformers
 
@@ -20,14 +21,17 @@ def run(*arguments, code=0, largest_file=None):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
-    done = subprocess.run(
-        [os.environ["ROFORMER_COMMAND"], *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=None if largest_file is None else limit,
-        restore_signals=False,  # a file too large is an error of write(), not a signal
-    )
+    if largest_file is None:
+        done = fork_server.run(*arguments)
+    else:
+        done = subprocess.run(
+            [os.environ["ROFORMER_COMMAND"], *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=limit,
+            restore_signals=False,  # a file too large is an error of write(), not a signal
+        )
     assert done.returncode == code, done.stdout + done.stderr
     if code == 0:
         assert done.stderr == ""

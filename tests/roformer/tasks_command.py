@@ -2,27 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command roformer on models of bytes, for the tests of its tasks."""
 
-import os
-import subprocess
-
+import fork_server
 import torch
 import transformers
 
 FIRST_BYTE = 5  # after [PAD] [UNK] [CLS] [SEP] [MASK]
 CLS, SEP = 2, 3
-# Models so small are quicker on one.
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 def run(*arguments, code=0, cwd=None):
-    done = subprocess.run(
-        [os.environ["ROFORMER_COMMAND"], *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=ENVIRONMENT,
-    )
+    done = fork_server.run(*arguments, cwd=cwd)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
 

@@ -13,7 +13,8 @@ import time
 import pytest
 import torch
 import transformers
-from tasks_command import ENVIRONMENT, byte_ids, run, save_model
+from fork_server import ENVIRONMENT
+from tasks_command import byte_ids, run, save_model
 
 
 def test_finetune_classification(tmp_path, reviews):

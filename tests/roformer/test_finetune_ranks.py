@@ -10,9 +10,10 @@ import subprocess
 
 import pytest
 import torch
+from fork_server import ENVIRONMENT
 from pretrain_command import metrics, wait_for_step
 from safetensors.torch import load_file
-from tasks_command import ENVIRONMENT, run, save_model
+from tasks_command import run, save_model
 
 RANKS = 2
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""bin/roformer: what it sets up before it becomes the program."""
+"""bin/roformer: what it sets up before it becomes the program; and commands that are forked."""
 
 import os
 import shutil
@@ -8,8 +8,9 @@ import stat
 import subprocess
 from pathlib import Path
 
+import fork_server
 import pytest
-from roformer_command import run
+from roformer_command import golden, run
 
 COMMAND = Path(os.environ["ROFORMER_COMMAND"])
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -69,3 +70,28 @@ def test_names_a_missing_program(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith("roformer: cannot start ")
     assert done.stderr.endswith("libexec/rotary/roformer: No such file or directory\n")
+
+
+def test_forked_commands_do_what_started_ones_do(tmp_path):
+    """fork_server.py, which the other tests use, for successes and errors; and where they write."""
+    checkpoint, _ = golden("mlm-small")
+    for arguments in [
+        ["--version"],
+        ["train"],
+        ["fill-mask", "nowhere", "今天"],
+        ["convert", checkpoint, "copy"],
+    ]:
+        seen = []
+        for way in ("started", "forked"):
+            folder = tmp_path / way
+            folder.mkdir(exist_ok=True)
+            if way == "forked":
+                done = fork_server.run(*arguments, cwd=folder)
+            else:
+                done = subprocess.run(
+                    [COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=folder
+                )
+            files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            seen.append((done.returncode, done.stdout, done.stderr, files))
+        assert seen[0] == seen[1], arguments
+    assert "model.safetensors" in seen[0][3]
