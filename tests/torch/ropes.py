@@ -15,23 +15,34 @@ def ladder(pairs: int, theta: float = 10000.0) -> list[float]:
 def text(**fields: object) -> str:
     base = {"head_dim": 16, "pairing": "half"}
     if "theta" not in fields:
-        base["frequencies"] = ladder(8)
+        base["frequencies"] = ladder(fields.get("head_dim", 16) // 2)
     return rope_text({**base, **fields})
 
 
-_AXES = [[f if a == i % 3 else 0.0 for a in range(3)] for i, f in enumerate(ladder(8))]
-_TWO_AXES = [[0.5 * f, -0.25 * f] for f in ladder(8)]
+def ropes(head_dim: int) -> dict[str, str]:
+    pairs = head_dim // 2
+    axes = [f if a == i % 3 else 0.0 for i, f in enumerate(ladder(pairs)) for a in range(3)]
+    two_axes = [part for f in ladder(pairs) for part in (0.5 * f, -0.25 * f)]
+    some = {
+        "half": {},
+        "interleaved": {"pairing": "interleaved"},
+        "partial": {"frequencies": ladder(pairs * 5 // 8), "rotary_offset": pairs * 3 // 8},
+        "reordering": {"pairing": "interleaved", "output_pairing": "half"},
+        "scaled": {"scale": 1.25},
+        "growing": {
+            "growth": [0.01 * i for i in range(pairs)],
+            "growth_origin": 2.0,
+            "scale": 1.5,
+        },
+        "mrope": {"axes": 3, "frequencies": axes, "one_axis": "on_all_axes"},
+        "mixed": {"axes": 2, "frequencies": two_axes, "pairing": "interleaved"},
+    }
+    return {name: text(head_dim=head_dim, **fields) for name, fields in some.items()}
 
-ROPES = {
-    "half": text(),
-    "interleaved": text(pairing="interleaved"),
-    "partial": text(frequencies=ladder(5), rotary_offset=3),
-    "reordering": text(pairing="interleaved", output_pairing="half"),
-    "scaled": text(scale=1.25),
-    "growing": text(growth=[0.01 * i for i in range(8)], growth_origin=2.0, scale=1.5),
-    "mrope": text(axes=3, frequencies=[f for row in _AXES for f in row], one_axis="on_all_axes"),
-    "mixed": text(axes=2, frequencies=[f for row in _TWO_AXES for f in row], pairing="interleaved"),
-}
+
+ROPES = ropes(16)
+#: For derivatives by differences, whose time grows with the square of the number of elements.
+SMALL_ROPES = ropes(6)
 
 
 def axes_of(rope: str) -> int:

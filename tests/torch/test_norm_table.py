@@ -1,10 +1,11 @@
 """qk_norm_rope by a cos/sin table: against the norm, then rotate_by_table."""
 
+import functools
 import itertools
 
 import pytest
 import torch
-from ropes import ROPES
+from ropes import ROPES, SMALL_ROPES
 from test_norm import DTYPES, chain, equal_bits, normed
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F  # noqa: N812
@@ -16,11 +17,9 @@ LAYOUTS = ["half", "interleaved", "partial", "reordering"]
 TOKENS = 5
 
 
-def table(
-    rope: str, *leading: int, tokens: int = TOKENS, device: str = "cpu"
-) -> tuple[torch.Tensor, torch.Tensor]:
+def table(rope: str, *leading: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
     """One column per pair."""
-    angles = torch.rand(*leading, tokens, 5 if rope == "partial" else 8, device=device) * 6
+    angles = torch.rand(*leading, TOKENS, 5 if rope == "partial" else 8, device=device) * 6
     return angles.cos(), angles.sin()
 
 
@@ -99,21 +98,25 @@ def test_inverse_and_order(order: str, inverse: bool, device: str) -> None:
 @pytest.mark.parametrize("scope", ["head", "all_heads"])
 @pytest.mark.parametrize("norm", ["rms", "rms_one_plus", "layer", "none"])
 def test_derivatives(norm: str, scope: str, device: str) -> None:
-    """Of tensors, weights, biases and the table; small, as the time grows with the square."""
-    q, k = torch.randn(2, 2, 2, 2, 16, device=device, dtype=torch.float64).unbind()
-    rows = torch.randn(4, 16 if scope == "head" else 32, device=device, dtype=torch.float64)
-    cos, sin = (t.double() for t in table("half", tokens=2, device=device))
-    leaves = [t.requires_grad_() for t in (cos, sin, q, k, *rows.unbind())]
+    """Of tensors, weights, biases and the table: of every element of small heads, and of heads with
+    whole vectors in random directions."""
+    for ropes, head_dim, fast in [(SMALL_ROPES, 6, False), (ROPES, 16, True)]:
+        q, k = torch.randn(2, 2, 2, 2, head_dim, device=device, dtype=torch.float64).unbind()
+        size = head_dim if scope == "head" else 2 * head_dim
+        rows = torch.randn(4, size, device=device, dtype=torch.float64)
+        angles = torch.rand(2, head_dim // 2, device=device, dtype=torch.float64) * 6
+        leaves = [t.requires_grad_() for t in (angles.cos(), angles.sin(), q, k, *rows.unbind())]
+        leaves = leaves[: {"none": 4, "layer": 8}.get(norm, 6)]
 
-    def run(cos: torch.Tensor, sin: torch.Tensor, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        how = {"norm": norm, "scope": scope, "eps": 1e-3}
-        return rt.qk_norm_rope(*args, rope=ROPES["half"], cos=cos, sin=sin, **how)
+        def run(*args: torch.Tensor, rope: str = ropes["half"]) -> tuple[torch.Tensor, ...]:
+            how = {"norm": norm, "scope": scope, "eps": 1e-3}
+            return rt.qk_norm_rope(*args[2:], rope=rope, cos=args[0], sin=args[1], **how)
 
-    leaves = leaves[: {"none": 4, "layer": 8}.get(norm, 6)]
-    assert gradcheck(run, leaves)
-    fixed = [t.detach() for t in leaves[:2]]
-    assert gradcheck(lambda *args: run(*fixed, *args), leaves[2:], check_forward_ad=True)
-    assert gradgradcheck(lambda *args: run(*fixed, *args), leaves[2:])
+        fixed = [t.detach() for t in leaves[:2]]
+        by_fixed = functools.partial(run, *fixed)
+        assert gradcheck(run, leaves, fast_mode=fast)
+        assert gradcheck(by_fixed, leaves[2:], check_forward_ad=True, fast_mode=fast)
+        assert gradgradcheck(by_fixed, leaves[2:], fast_mode=fast)
 
 
 KINDS = [("rms", "tensor"), ("rms", "every_step"), ("rms_one_plus", "tensor"), ("layer", "tensor")]
