@@ -1,5 +1,6 @@
 """One rank of test_context_parallel.py: compares its shard with a run of the whole sequence."""
 
+import datetime
 import sys
 from pathlib import Path
 
@@ -82,14 +83,17 @@ def check_gather_derivatives(parallel: rt.ContextParallel) -> None:
 
 def main(rank: int, ranks: int, store: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
-    for shard in ("zigzag", "contiguous"):
-        parallel = rt.ContextParallel(shard=shard)
-        check_gather_derivatives(parallel)
-        for case in CASES:
-            check_attention(parallel, **case)
-    dist.barrier()
-    dist.destroy_process_group()
+    limit = datetime.timedelta(seconds=60)  # where the other rank has failed
+    dist.init_process_group("gloo", f"file://{store}", limit, world_size=ranks, rank=rank)
+    try:
+        for shard in ("zigzag", "contiguous"):
+            parallel = rt.ContextParallel(shard=shard)
+            check_gather_derivatives(parallel)
+            for case in CASES:
+                check_attention(parallel, **case)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
     print("equal")
 
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from operators import opcheck
 from quadratic import quadratic, visible
 from ropes import reference, text
 from torch import Tensor
@@ -300,10 +301,12 @@ def test_opcheck(device: str) -> None:
 
     at = torch.randint(0, 9, (2, 5), device=device)
     for args in [(5, 6, 1), (1, 6, 5), (5, 5, 0, at, at)]:
-        torch.library.opcheck(OPS.t5_bias, (learned(8, 2), *args))
-        torch.library.opcheck(OPS.distance_bias, (learned(7, 2), *args))
-        torch.library.opcheck(OPS.alibi_bias, (learned(2), *args))
-        torch.library.opcheck(OPS.kerple_bias, (learned(2), learned(2), "power", *args))
+        positions = len(args) > 3
+        opcheck(OPS.t5_bias, (learned(8, 2), *args), dispatch=True)
+        opcheck(OPS.distance_bias, (learned(7, 2), *args), dispatch=positions)
+        opcheck(OPS.alibi_bias, (learned(2), *args), dispatch=positions)
+        kerple = (learned(2), learned(2), "power", *args)
+        opcheck(OPS.kerple_bias, kerple, dispatch=positions)
     torch.library.opcheck(OPS.add_sinusoids, (learned(2, 5, 8), at))
     torch.library.opcheck(OPS.alibi_slopes, (learned(1), 3))
     torch.library.opcheck(OPS.token_positions, (learned(1), 5, None, at[0, :0].new_tensor([0, 5])))

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from operators import opcheck
 from ropes import ROPES, SMALL_ROPES, axes_of, text
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F  # noqa: N812
@@ -223,13 +224,14 @@ def test_operators(norm: str, device: str) -> None:
     weights = [] if norm == "none" else [x(16), x(16)]
     biases = [x(16), x(16)] if norm == "layer" else []
     tensors = [x(2, 5, 3, 16), x(2, 5, 1, 16)]
-    torch.library.opcheck(OPS.norm_rotate, (tensors, weights, biases, *rest))
+    dispatch = norm != "rms_one_plus"  # as rms
+    opcheck(OPS.norm_rotate, (tensors, weights, biases, *rest), dispatch=dispatch)
     fixed = [[w.detach() for w in list_] for list_ in (weights, biases)]
     plain = [t.detach() for t in tensors]
-    torch.library.opcheck(OPS.norm_rotate_, (plain, *fixed, *rest))
+    opcheck(OPS.norm_rotate_, (plain, *fixed, *rest), dispatch=dispatch)
     if norm != "none":
-        grads = [torch.randn_like(t) for t in plain]
-        torch.library.opcheck(OPS.norm_rotate_backward, (grads, plain, fixed[0], *rest))
+        backward = ([torch.randn_like(t) for t in plain], plain, fixed[0], *rest)
+        opcheck(OPS.norm_rotate_backward, backward, dispatch=dispatch)
 
 
 def test_compiles_to_one_graph(device: str) -> None:

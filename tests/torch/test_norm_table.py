@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from operators import opcheck
 from ropes import ROPES, SMALL_ROPES
 from test_norm import DTYPES, chain, equal_bits, normed
 from torch.autograd import gradcheck, gradgradcheck
@@ -162,13 +163,14 @@ def test_operators(device: str) -> None:
         biases = [x(16), x(16)] if norm == "layer" else []
         tensors = [x(2, TOKENS, 3, 16), x(2, TOKENS, 1, 16)]
         rest = (cos, sin, ROPES["half"], -3, 1e-6, norm)
-        torch.library.opcheck(OPS.norm_rotate_table, (tensors, weights, biases, *rest))
+        dispatch = leading == ()
+        opcheck(OPS.norm_rotate_table, (tensors, weights, biases, *rest), dispatch=dispatch)
         fixed = [[w.detach() for w in list_] for list_ in (weights, biases)]
         plain = [t.detach() for t in tensors]
-        torch.library.opcheck(OPS.norm_rotate_table_, (plain, *fixed, *rest))
+        opcheck(OPS.norm_rotate_table_, (plain, *fixed, *rest), dispatch=dispatch)
         if norm != "none":
-            grads = [torch.randn_like(t) for t in plain]
-            torch.library.opcheck(OPS.norm_rotate_table_backward, (grads, plain, fixed[0], *rest))
+            backward = ([torch.randn_like(t) for t in plain], plain, fixed[0], *rest)
+            opcheck(OPS.norm_rotate_table_backward, backward, dispatch=dispatch)
 
 
 def test_compiles_to_one_graph(device: str) -> None:
