@@ -26,6 +26,7 @@ FLAGS_OF_OTHERS = {"--no-build-isolation"}  # that pages name without their prog
 SHORTER = {
     "rotary bench": ({"--quick": "", "--shape": "decode"}, {"--target": "TARGET"}),
     "roformer pretrain": ({"--stages": "32x4x2"}, {"--model": "tiny"}),
+    "roformer evaluate": ({"--tokens": "2000"}, {}),
     "roformer bench": ({"--rows": "2", "--length": "16", "--steps": "1", "--warmup": "0"}, {}),
     "roformer lab": ({"--config": "lab.json", "--variants": "rope"}, {}),
     "torchrun": ({}, {"--nproc-per-node": "2"}),
