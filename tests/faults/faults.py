@@ -16,23 +16,28 @@ import disk
 SHIM = os.environ["ROTARY_FILE_FAULTS"]
 
 
+def execute(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess:
+    """The finished command, with the shim; tests of other commands may replace it."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment | {"LD_PRELOAD": SHIM},
+        timeout=120,
+    )
+
+
 def run(
     command: list[object], root: pathlib.Path, at: int = 0, action: str = "", log: object = None
 ) -> subprocess.CompletedProcess:
     """The finished command, with a fault at the N-th operation on files below `root`."""
-    environment = {"LD_PRELOAD": SHIM, "FILE_FAULTS_ROOT": str(root), "OMP_NUM_THREADS": "1"}
+    environment = {"FILE_FAULTS_ROOT": str(root), "OMP_NUM_THREADS": "1"}
     if action:
         environment |= {"FILE_FAULTS_ACTION": action, "FILE_FAULTS_AT": str(at)}
     if log:
         environment["FILE_FAULTS_LOG"] = str(log)
-    return subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | environment,
-        timeout=120,
-    )
+    return execute(list(map(str, command)), environment)
 
 
 def faults(

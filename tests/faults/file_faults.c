@@ -75,7 +75,7 @@ long file_faults_stop(void) {
   return fired;
 }
 
-__attribute__((constructor)) static void start_from_environment(void) {
+__attribute__((constructor)) void file_faults_start_from_environment(void) {
   const char* root = getenv("FILE_FAULTS_ROOT");
   if (root == NULL) return;
   const char* log = getenv("FILE_FAULTS_LOG");

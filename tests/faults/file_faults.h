@@ -29,6 +29,8 @@ enum FileFault {
   kFullDisk /* from the N-th call on, what takes space fails with ENOSPC; a first write is short */
 };
 
+/* At the start of a process, and of one that is forked with another environment. */
+void file_faults_start_from_environment(void);
 void file_faults_start(const char* root, enum FileFault fault, long at);
 /* The number of calls that failed since the start. Not for kKill. */
 long file_faults_stop(void);

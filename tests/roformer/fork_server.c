@@ -79,6 +79,10 @@ _Noreturn static void serve(int socket) {
       environ = g_strings + 2 + arguments;
       static char* own[kMaxStrings + 1];
       memcpy(own, g_strings + 2, (size_t)arguments * sizeof *own);
+      // Of file_faults.c, if it is preloaded, too.
+      void (*start_faults)(void);
+      *(void**)&start_faults = dlsym(RTLD_DEFAULT, "file_faults_start_from_environment");
+      if (start_faults != NULL) start_faults();
       const int code = g_main(arguments, own, environ);
       fflush(NULL);
       _exit(code);

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import disk
 import faults
+import fork_server
 import pytest
 
 COMMAND = os.environ["ROFORMER_COMMAND"]
@@ -42,6 +43,17 @@ class Training:
         root.mkdir()
         command = [root / "run" if part == self.run else part for part in self.command]
         return Training(root, command, self.saves)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked_commands():
+    def execute(command, environment):
+        assert command[0] == COMMAND
+        return fork_server.run(*command[1:], preload=faults.SHIM, environment=environment)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "execute", execute)
+        yield
 
 
 @pytest.fixture(scope="module")
