@@ -13,7 +13,6 @@
 // A request: standard output and error as SCM_RIGHTS, and strings, each ended by a NUL: the working
 // directory, the number of arguments, the arguments with the program's name, and the environment.
 // The answer: the status of waitpid() as an int. The server ends when the socket is closed.
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -70,7 +69,9 @@ _Noreturn static void serve(int socket) {
     const pid_t child = fork();
     require(child >= 0, "fork");
     if (child == 0) {
-      const int arguments = atoi(g_strings[1]);
+      require(count > 2, "a request of the fork server");
+      const size_t arguments = strtoul(g_strings[1], NULL, 10);
+      require(arguments > 0 && arguments + 2 <= (size_t)count, "arguments of a request");
       require(dup2(outputs[0], 1) == 1 && dup2(outputs[1], 2) == 2, "dup2");
       close(outputs[0]);
       close(outputs[1]);
@@ -78,12 +79,12 @@ _Noreturn static void serve(int socket) {
       require(chdir(g_strings[0]) == 0, g_strings[0]);
       environ = g_strings + 2 + arguments;
       static char* own[kMaxStrings + 1];
-      memcpy(own, g_strings + 2, (size_t)arguments * sizeof *own);
+      memcpy(own, g_strings + 2, arguments * sizeof *own);
       // Of file_faults.c, if it is preloaded, too.
-      void (*start_faults)(void);
+      void (*start_faults)(void) = NULL;
       *(void**)&start_faults = dlsym(RTLD_DEFAULT, "file_faults_start_from_environment");
       if (start_faults != NULL) start_faults();
-      const int code = g_main(arguments, own, environ);
+      const int code = g_main((int)arguments, own, environ);
       fflush(NULL);
       _exit(code);
     }
@@ -104,10 +105,11 @@ static int serve_or_run(int argc, char** argv, char** variables) {
       strcmp(self, program) != 0) {
     return g_main(argc, argv, variables);
   }
-  serve(atoi(socket));
+  serve((int)strtol(socket, NULL, 10));
 }
 
 /// What the start of every program calls.
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
 int __libc_start_main(Main* main, int argc, char** argv, void (*init)(void), void (*fini)(void),
                       void (*loader_fini)(void), void* stack_end) {
   static int (*real)(Main*, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
