@@ -9,6 +9,9 @@
 #include <ATen/TensorOperators.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cstddef>
+
 #include "pytorch/cuda_stream.h"
 #include "pytorch/empty_result.h"
 #include "pytorch/errors.h"
@@ -154,12 +157,23 @@ void check_grads(at::TensorList grads, at::TensorList tensors) {
   }
 }
 
-std::vector<at::Tensor> backward(at::TensorList grads, at::TensorList tensors,
-                                 at::TensorList weights, const AnglesRef& angles, HeadNorm norm) {
-  check_norm(tensors, {weights, {}}, angles.rope, angles.token_dim, norm);
-  check_grads(grads, tensors);
-  if (tensors.empty()) return {};
-  norm.rounding = NormRounding::kFloat32;  // gradients are rounded once
+/// Rounds the gradients of the weights, which are sums in float64, to the weights' types: on CUDA
+/// in one launch.
+std::vector<at::Tensor> round_weight_gradients(std::vector<at::Tensor> results,
+                                               at::TensorList weights) {
+  if (weights.empty()) return results;
+  const auto first = results.begin() + static_cast<std::ptrdiff_t>(weights.size());
+  const std::vector<at::Tensor> sums(first, first + static_cast<std::ptrdiff_t>(weights.size()));
+  std::vector<at::Tensor> rounded;
+  for (const at::Tensor& w : weights) rounded.push_back(at::empty(w.sizes(), w.options()));
+  at::_foreach_copy_(rounded, sums);
+  std::ranges::move(rounded, first);
+  return results;
+}
+
+std::vector<at::Tensor> sum_backward(at::TensorList grads, at::TensorList tensors,
+                                     at::TensorList weights, const AnglesRef& angles,
+                                     const HeadNorm& norm) {
   if (!has_norm_engine(tensors, {weights, {}}, angles.rope, norm) ||
       !has_backward_engine(tensors, norm, angles)) {
     return plain_norm_backward(grads, tensors, weights, angles, norm);
@@ -175,6 +189,15 @@ std::vector<at::Tensor> backward(at::TensorList grads, at::TensorList tensors,
   return results;
 }
 
+std::vector<at::Tensor> backward(at::TensorList grads, at::TensorList tensors,
+                                 at::TensorList weights, const AnglesRef& angles, HeadNorm norm) {
+  check_norm(tensors, {weights, {}}, angles.rope, angles.token_dim, norm);
+  check_grads(grads, tensors);
+  if (tensors.empty()) return {};
+  norm.rounding = NormRounding::kFloat32;  // gradients are rounded once
+  return round_weight_gradients(sum_backward(grads, tensors, weights, angles, norm), weights);
+}
+
 std::vector<at::Tensor> backward_meta(at::TensorList grads, at::TensorList tensors,
                                       at::TensorList weights, std::string_view rope,
                                       std::int64_t token_dim, const HeadNorm& norm) {
@@ -182,8 +205,10 @@ std::vector<at::Tensor> backward_meta(at::TensorList grads, at::TensorList tenso
   check_grads(grads, tensors);
   std::vector<at::Tensor> results;
   for (const at::Tensor& x : tensors) results.push_back(result_like_meta(x));
-  const int rows = norm.kind == NormKind::kLayer ? 2 : 1;
-  for (int row = 0; row < rows; ++row) {
+  for (const at::Tensor& w : weights) {
+    results.push_back(at::empty_symint(w.sym_sizes(), w.options()));
+  }
+  if (norm.kind == NormKind::kLayer) {
     for (const at::Tensor& w : weights) {
       results.push_back(at::empty_symint(w.sym_sizes(), w.options().dtype(at::kDouble)));
     }

@@ -13,7 +13,7 @@
 namespace rotary::internal::cuda {
 
 inline constexpr int kMaxNormGradientThreads = 64;
-inline constexpr int kNormGradientBlocks = 10;  // of a multiprocessor
+inline constexpr int kNormGradientBlocks = 8;  // of a multiprocessor
 
 /// One operand. Strides are in packs.
 struct NormGradientTileOperand {

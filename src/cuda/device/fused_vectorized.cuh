@@ -163,6 +163,15 @@ __global__ void __launch_bounds__(32 * kFusedBlockWarps, kFusedBlocks)
         }
         from += in_stride;
       }
+      if (step + 1 < end) {  // the next step's
+#pragma unroll
+        for (int j = 0; j < kHeads; ++j) {
+          if (h + (kHeads + j) * kWarpHeads < heads) {
+            prefetch_l2(from + j * in_stride);
+            prefetch_l2(from + j * in_stride + kLanes * 16);
+          }
+        }
+      }
       if (!has_row) {
         row_inputs.compute(p.angles, token, kHeadDim / 2, kLanes, row);
         has_row = true;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The tuned gradient of an RMS norm of each head and the rotation after it, for whole heads of
-// 16-byte packs with exact angles at integer positions. A block handles a share of the tokens of
-// one operand. Lanes hold packs as lane_head.cuh says; each thread adds the gradients of its
-// weights over its tokens in registers, the block then over its threads, in a fixed order.
+// 16-byte packs with exact angles at integer positions. A block handles a share of one operand.
+// Lanes hold packs as lane_head.cuh says; each thread adds the gradients of its weights over its
+// steps in registers, the block then over its threads, in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,10 @@ struct TokenOfRank {
   }
 };
 
-/// Block: [warps][32]; grid: [slices][operands]. A warp handles the tokens of its slice in turn, in
-/// steps of the heads that its lanes hold at once: kLanes lanes share a head. Warps wait for one
-/// another only to add up gradients of the weights.
+/// Block: [warps][32]; grid: [slices][operands]. The steps of all tokens, a step the heads that the
+/// lanes of a warp hold at once (kLanes lanes share a head), are divided evenly among all warps,
+/// some of which begin or end within a token. Warps wait for one another only to add up gradients
+/// of the weights.
 template <class Element, Pairing kPairing, int kLanes>
 __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
     norm_gradient_vectorized(const __grid_constant__ NormGradientVectorizedParams p) {
@@ -47,10 +48,12 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   const std::int32_t packs = p.angles.fragments;  // of half a head
   const auto pairs = static_cast<std::uint32_t>(p.angles.pair_count);
   const bool has_pack = lane < packs;
-  const std::uint32_t begin =
-      static_cast<std::uint32_t>(static_cast<std::uint64_t>(p.count) * blockIdx.x / p.slices);
-  const std::uint32_t last =
-      static_cast<std::uint32_t>(static_cast<std::uint64_t>(p.count) * (blockIdx.x + 1) / p.slices);
+  const auto token_steps = static_cast<std::uint32_t>((o.heads + kWarpHeads - 1) / kWarpHeads);
+  const std::uint64_t steps = std::uint64_t{p.count} * token_steps;
+  const std::uint64_t warps = std::uint64_t{p.slices} * blockDim.y;
+  const std::uint64_t warp = std::uint64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  const std::uint64_t begin = steps * warp / warps;
+  std::uint64_t left = steps * (warp + 1) / warps - begin;
   WarpRow<Head> row_inputs;
   row_inputs.fetch_frequencies(p.angles, pairs);
   float* const weights = memory;
@@ -64,11 +67,16 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   }
   __syncthreads();
   Head sums{};
+  auto rank = static_cast<std::uint32_t>(begin / token_steps);
+  auto first_step = static_cast<std::int32_t>(begin - std::uint64_t{rank} * token_steps);
+  const std::int64_t x_stride = std::int64_t{o.in_head} * (kWarpHeads * 16);
+  const std::int64_t g_stride = std::int64_t{o.grad_head} * (kWarpHeads * 16);
+  const std::int64_t out_stride = std::int64_t{o.out_head} * (kWarpHeads * 16);
 #pragma unroll 1
-  for (std::uint32_t rank = begin + threadIdx.y; rank < last; rank += blockDim.y) {
+  for (; left > 0; ++rank, first_step = 0) {
     const TokenOfRank at(p, rank);
     row_inputs.fetch_positions(p.angles, at.batch, at.token);
-    std::int32_t h = head_of_warp;
+    std::int32_t h = first_step * kWarpHeads + head_of_warp;
     const char* from_x =
         pack_address(o.in, at.batch * o.in_batch + at.token * o.in_token + h * o.in_head + lane);
     const char* from_g = pack_address(
@@ -76,8 +84,11 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
     char* to = pack_address(
         o.out, at.batch * o.out_batch + at.token * o.out_token + h * o.out_head + lane);
     bool has_row = false;
+    auto todo = static_cast<std::int32_t>(token_steps) - first_step;
+    if (static_cast<std::uint64_t>(todo) > left) todo = static_cast<std::int32_t>(left);
+    left -= static_cast<std::uint64_t>(todo);
 #pragma unroll 1
-    for (std::int32_t first = 0; first < o.heads; first += kWarpHeads) {
+    for (; todo > 0; --todo) {
       const bool in_range = has_pack && h < o.heads;
       Packed<16> x_packs[2] = {};
       Packed<16> g_packs[2] = {};
@@ -86,6 +97,14 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
         x_packs[1] = load_packed(from_x + packs * 16);
         g_packs[0] = load_packed(from_g);
         g_packs[1] = load_packed(from_g + packs * 16);
+      }
+      from_x += x_stride;
+      from_g += g_stride;
+      if (has_pack && todo > 1 && h + kWarpHeads < o.heads) {
+        prefetch_l2(from_x);
+        prefetch_l2(from_x + packs * 16);
+        prefetch_l2(from_g);
+        prefetch_l2(from_g + packs * 16);
       }
       if (!has_row) {
         __syncwarp();  // the row of the token before has been read
@@ -131,9 +150,7 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
         store_packed(to + packs * 16, Element::pack(x.b));
       }
       h += kWarpHeads;
-      from_x += std::int64_t{o.in_head} * (kWarpHeads * 16);
-      from_g += std::int64_t{o.grad_head} * (kWarpHeads * 16);
-      to += std::int64_t{o.out_head} * (kWarpHeads * 16);
+      to += out_stride;
     }
   }
   if (p.partial == nullptr) return;  // the same for all threads
