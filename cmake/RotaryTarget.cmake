@@ -139,11 +139,13 @@ endfunction()
 
 # What a precompiled header and the sources that use it must agree on. Code that calls PyTorch is mostly its
 # templates: with -O1 and the inlining of -O2, GCC compiles it in two thirds of the time of -O3, and a call takes the host the
-# same time (docs/performance.md).
+# same time (CONTRIBUTING.md).
 function(rotary_torch_compile_options target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
   get_target_property(reads_and_prints ${target} ROTARY_READS_AND_PRINTS)
-  if(NOT reads_and_prints AND NOT ROTARY_SANITIZE)
+  if(ROTARY_SANITIZE)  # instrumented, these templates take minutes to optimise
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  elseif(NOT reads_and_prints)
     set(flags -O1 -finline-functions -findirect-inlining -fpartial-inlining)
     target_compile_options(${target} PRIVATE
       "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<NOT:$<CONFIG:Debug>>>:${flags}>")

@@ -102,13 +102,26 @@ summary() {
 }
 
 # Settings of the default build that are the same for tests and for all later stages.
-build_tests() {
+test_settings() {
   # In CI the compiler is known, and warnings are errors. Elsewhere a newer compiler may warn about
   # more, which must not prevent testing.
   local warnings_as_errors=OFF
   [[ -z ${CI:-} ]] || warnings_as_errors=ON
-  scripts/build.sh default -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON \
-    -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
-    -DROTARY_UNITY_BUILD=ON -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors \
+  printf '%s\n' -DROTARY_BUILD_TESTS=ON -DROTARY_BUILD_BENCHMARKS=ON -DROTARY_BUILD_ROFORMER=ON \
+    -DROTARY_UNITY_BUILD=ON -DROTARY_WARNINGS_AS_ERRORS=$warnings_as_errors
+}
+
+# build_tests [-D<variable>=<value> ...]: all that tests need.
+build_tests() {
+  local settings
+  mapfile -t settings < <(test_settings)
+  scripts/build.sh default "${settings[@]}" -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON \
     -DROTARY_PYTHON="$PWD/.venv/bin/python" "$@" all all_verify_interface_header_sets
+}
+
+# build_without_python [-D<variable>=<value> ...]: of that, what needs neither Python nor PyTorch.
+build_without_python() {
+  local settings
+  mapfile -t settings < <(test_settings)
+  scripts/build.sh default "${settings[@]}" -DROTARY_BUILD_PYTHON=OFF -DROTARY_BUILD_TORCH=OFF "$@" all
 }

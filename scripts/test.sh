@@ -10,12 +10,24 @@ cd "$(dirname "$0")/.."
 
 stage "Dependencies"
 scripts/bootstrap.sh test
-scripts/venv.sh
-echo "ready"
-
-stage "Library, commands, Python package, PyTorch operators, RoFormer, tests, examples"
 engine=()
 [[ -e build/CMakeCache.txt ]] || engine=(-DROTARY_CUDA=OFF)
+if scripts/venv.sh --is-complete; then
+  echo "ready"
+else
+  echo "ready, but for the Python packages"
+  stage "Library, command, tests in C++; beside it, Python packages are installed"
+  mkdir -p build/logs
+  scripts/venv.sh >build/logs/venv.log 2>&1 &
+  packages=$!
+  build_without_python "${engine[@]}"
+  wait "$packages" || {
+    cat build/logs/venv.log
+    exit 1
+  } >&2
+fi
+
+stage "Library, commands, Python package, PyTorch operators, RoFormer, tests, examples"
 build_tests "${engine[@]}"
 
 stage "Tests"

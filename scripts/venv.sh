@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Creates .venv with the packages of requirements-test.txt, unless the stamp has the hash of that file.
+#
+#   scripts/venv.sh [--is-complete]     --is-complete: does nothing; the exit status tells whether that is so
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +15,8 @@ sys.exit(any(importlib.util.find_spec(name) is None for name in ("nanobind", "py
 }
 if complete; then
   exit 0
+elif [[ ${1:-} == --is-complete ]]; then
+  exit 1
 fi
 
 # An existing environment is updated; all versions are pinned.

@@ -58,11 +58,7 @@ Json length_defaults(bool quick) {
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
   settings["model"] = text_model(quick);
   settings["mask_rate"] = 0.15;
-  // Those of the lab `roformer`: with a learned table an encoder stays on a plateau for longer than a
-  // decoder.
-  settings["encoder_steps"] = quick ? 100 : 2500;
-  settings["encoder_learning_rate"] = quick ? 3e-3 : 7e-4;
-  settings["encoder_warmup_steps"] = quick ? 10 : 250;
+  settings["encoder_steps"] = quick ? 100 : 800;
   settings["cost_steps"] = quick ? 5 : 30;
   settings["decode_tokens"] = quick ? 16 : 64;
   settings["corpus"] = default_corpus(quick);
@@ -195,8 +191,6 @@ class LengthLab final : public Lab {
     const Model model = make_seeded_model(config, seed, run.device);
     TrainPlan plan = plan_of(settings_, run.device);
     plan.options.steps = settings_.integer("encoder_steps", 1);
-    plan.options.learning_rate = settings_.number("encoder_learning_rate");
-    plan.options.schedule.warmup_steps = settings_.integer("encoder_warmup_steps");
     plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     plan.progress = {0.0, 0.8};
     const double rate = settings_.number("mask_rate");
