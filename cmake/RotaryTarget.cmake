@@ -60,19 +60,16 @@ function(rotary_target_defaults target)
   endif()
 endfunction()
 
-# rotary_compile_together(<target> [<files>]): with ROTARY_UNITY_BUILD, a unity build of eight files each (up to
-# twelve at once, rather than a second unit of few), or as many as given, for targets whose compile time is mostly
-# that of headers.
+# rotary_compile_together(<target> [<files>]): with ROTARY_UNITY_BUILD, a unity build of at most twelve files each, or as
+# many as given, in units of equal size, for targets whose compile time is mostly that of headers.
 function(rotary_compile_together target)
   if(ROTARY_UNITY_BUILD)
+    list(APPEND ARGN 12)
+    list(GET ARGN 0 files)
     get_target_property(sources ${target} SOURCES)
     list(LENGTH sources count)
-    if(count LESS_EQUAL 12)
-      list(APPEND ARGN 12)
-    else()
-      list(APPEND ARGN 8)
-    endif()
-    list(GET ARGN 0 files)
+    math(EXPR units "(${count} + ${files} - 1) / ${files}")
+    math(EXPR files "(${count} + ${units} - 1) / ${units}")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
   endif()
 endfunction()
@@ -106,7 +103,7 @@ function(rotary_torch_defaults target)
   # Sizes are int64_t in PyTorch and size_t in containers, and its headers shadow names.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
-  rotary_compile_together(${target})
+  rotary_compile_together(${target} 20)
   rotary_torch_compile_options(${target})
   get_target_property(reads_and_prints ${target} ROTARY_READS_AND_PRINTS)
   set(precompiled rotary_torch_precompiled)
