@@ -44,7 +44,9 @@ every_kernel_once='cuda and ((test_results_and_gradients and 333 and not 0.5) or
   or (test_heads_of_any_size and bfloat16 and 80) or (test_norm_comes_first and rms-)
   or (test_single_gradient and inner) or test_one_row or (test_add_norm and 768) or test_bias_gelu or test_row_sums
   or test_cross_entropy_computes or (test_product and bfloat16 and causal) or (test_dot_and_sum and bfloat16)
-  or (test_favor and bfloat16 and not variant) or test_elu or test_reciprocals)'
+  or (test_favor and bfloat16 and not variant) or test_elu or test_reciprocals
+  or test_layouts or test_one_weight or test_in_place_under_autograd or test_norm_comes_first or test_pages
+  or (test_mla and same))'
 every_kernel_once=${every_kernel_once//$'\n'/}
 optimizer_tests='GatherSegments.*:AddRows.*:SegmentNorms.*:ClipAndCheck.*:AdamWStep.*:SplitHeads.*'
 
@@ -92,17 +94,18 @@ sanitized() {
     "${options[@]}" "$@" >"$out" 2>&1
 }
 
-# reports <log>: how many reports name one of our kernels. Those of PyTorch's and cuBLAS's kernels do not count
+# reports <log> ...: how many reports name one of our kernels. Those of PyTorch's and cuBLAS's kernels do not count
 # (initcheck does not see what is stored by TMA), nor those of racecheck that are explained at SharedStorage in
 # transformer/attention/hopper/backward_queries.cu.
 reports() {
-  grep -E '^\.*=+ +(at |Error: Race|Warning: Race).*rotary::' "$1" |
+  grep -hE '^\.*=+ +(at |Error: Race|Warning: Race).*rotary::' "$@" |
     grep -cvE 'Race reported between Read access at .*attention_backward_queries<\(bool\)1, \(bool\)1>' || true
 }
 
-# Each tool must first report a planted error, which proves that it checks these kernels.
+# Each tool must first report a planted error, which proves that it checks these kernels. A process for each file, all at
+# once: one test after another takes minutes. pytest ends with 5 where a file has none of the selected tests.
 run_sanitizers() {
-  local tool start status found planted=$log/libplanted.so selected
+  local tool start status found file pid planted=$log/libplanted.so selected logs pids
   nvcc -std=c++20 -arch=native -shared -Xcompiler -fPIC -o "$planted" tests/torch/cuda/planted.cu
   for tool in ${TOOLS:-racecheck initcheck memcheck}; do
     say "compute-sanitizer $tool"
@@ -113,16 +116,22 @@ run_sanitizers() {
     selected='cuda and not compile'
     [[ $tool == memcheck ]] || selected=$every_kernel_once
     # racecheck of CUDA 13.0 ends with an internal error ("failed to handle a hardware exception") on these kernels; a
-    # newer one, which $COMPUTE_SANITIZER may name, does not.
+    # newer one, which $COMPUTE_SANITIZER may name, does not (bench/results/nvidia-h200-sanitizers.txt).
     [[ $tool != racecheck || -n ${COMPUTE_SANITIZER:-} ]] || selected+=' and not feed_forward and not test_product'
-    sanitized "$tool" "$log/$tool.txt" "$python" -m pytest -q -p no:cacheprovider -k "$selected" \
-      "${sanitized_tests[@]}" || status=failed
-    sanitized "$tool" "$log/$tool-optimizer.txt" "$folder/tests/roformer/roformer_model_test" --gtest_brief=1 \
+    logs=("$log/$tool-optimizer.txt") pids=()
+    for file in "${sanitized_tests[@]}"; do
+      logs+=("$log/$tool-$(basename "$file" .py).txt")
+      { sanitized "$tool" "${logs[-1]}" "$python" -m pytest -q -p no:cacheprovider -k "$selected" "$file" ||
+        (($? == 5)); } &
+      pids+=("$!")
+    done
+    sanitized "$tool" "${logs[0]}" "$folder/tests/roformer/roformer_model_test" --gtest_brief=1 \
       "--gtest_filter=$optimizer_tests" || status=failed
-    grep -hE ' passed| failed|PASSED|FAILED|SUMMARY' "$log/$tool.txt" "$log/$tool-optimizer.txt" || true
-    found=$(($(reports "$log/$tool.txt") + $(reports "$log/$tool-optimizer.txt")))
+    for pid in "${pids[@]}"; do wait "$pid" || status=failed; done
+    grep -E ' passed| failed|PASSED|FAILED|SUMMARY' "${logs[@]}" | sed "s|^$log/||" || true
+    found=$(reports "${logs[@]}")
     if [[ $status == failed ]] || ((found)); then
-      grep -hE '^=+ .*rotary' "$log/$tool.txt" "$log/$tool-optimizer.txt" | sort | uniq -c | sort -rn | head -n 40
+      grep -hE '^=+ .*rotary' "${logs[@]}" | sort | uniq -c | sort -rn | head -n 40
       fail "$tool: $found reports"
     fi
     echo "$tool: $status in $((SECONDS - start)) s"

@@ -116,6 +116,10 @@ class Case:
     def fused(self, q: Tensor, k: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         return rt.qk_norm_rope(q, k, *weights, rope=self.rope, positions=self.positions)
 
+    def compiled(self) -> Callable[[Tensor, Tensor], Tensor]:
+        torch._dynamo.reset()  # after eight shapes torch.compile would leave further ones eager
+        return torch.compile(self.unfused, dynamic=False)
+
     def copies(self, times: int) -> Call:
         """Reads and writes `times` times the bytes of q and k, half of them each."""
         size = times * (self.q.numel() + self.k.numel()) // 2
@@ -129,7 +133,7 @@ class Case:
             "rotate": lambda: rt.rotate(self.q, self.k, rope=self.rope, positions=self.positions),
         }
         if self.device == "cuda":
-            compiled = torch.compile(self.unfused, dynamic=False)
+            compiled = self.compiled()
             calls["compiled"] = lambda: [
                 compiled(x, w) for x, w in zip((self.q, self.k), self.weights)
             ]
@@ -161,7 +165,7 @@ class Case:
 
         calls = {"fused": of(lambda: self.fused(*leaves[:2], leaves[2:]))}
         if self.device == "cuda":
-            compiled = torch.compile(self.unfused, dynamic=False)
+            compiled = self.compiled()
             calls["compiled"] = of(lambda: [compiled(x, w) for x, w in zip(leaves[:2], leaves[2:])])
         calls["copy"] = self.copies(5 if with_forward else 3)
         return calls

@@ -25,25 +25,24 @@ using internal::Json;
 constexpr const char* kExact = "exact";
 
 Json base_rotations(bool quick) {
-  const int seeds = quick ? 1 : 3;
   Json all = Json::array();
   for (const double base : {1e4, 1e2, 1e3, 1e5, 1e6}) {
     all.push_back({{"name", fmt::format("base {:g}", base)},
                    {"rope_theta", base},
-                   {"seeds", seeds}});
+                   {"seeds", base == 1e4 && !quick ? 3 : 1}});
   }
   for (const double share : {0.75, 0.5, 0.25}) {
     all.push_back({{"name", fmt::format("partial {:g}", share)},
                    {"partial_rotary_factor", share},
-                   {"seeds", seeds}});
+                   {"seeds", 1}});
   }
   for (const double share : {0.75, 0.5, 0.25}) {
     const Json rope = {{"rope_type", "proportional"}, {"partial_rotary_factor", share}};
     all.push_back({{"name", fmt::format("proportional {:g}", share)},
                    {"rope_parameters", rope},
-                   {"seeds", seeds}});
+                   {"seeds", 1}});
   }
-  all.push_back({{"name", "none"}, {"position_encoding", "none"}, {"seeds", seeds}});
+  all.push_back({{"name", "none"}, {"position_encoding", "none"}, {"seeds", 1}});
   return all;
 }
 

@@ -38,13 +38,7 @@ Json extend_defaults(bool quick) {
   settings["model"]["position_encoding"] = "rope";
   settings["corpus"] = default_corpus(quick);
   if (!quick) settings["corpus"]["held_out_texts"] = 12;
-  const Json given = default_rope_recipes();
-  Json recipes = Json::array();
-  for (Json recipe : given.elements()) {
-    recipe["seeds"] = quick ? 1 : 3;
-    recipes.push_back(std::move(recipe));
-  }
-  settings["recipes"] = std::move(recipes);
+  settings["recipes"] = default_rope_recipes();
   return settings;
 }
 
