@@ -253,6 +253,17 @@ Json toy_entries(const std::string& changed = "") {
   return {{"steps", 3}, {"encodings", entries}};
 }
 
+TEST_F(LabRunner, NumbersOfSeedsAreNoOtherSettings) {
+  Json more = toy_entries();
+  more["encodings"] = Json::array();
+  for (const char* name : {"a", "b", "c"}) {
+    more["encodings"].push_back({{"name", name}, {"seeds", 3}});
+  }
+  EXPECT_EQ(difference(toy_entries(), more), "");
+  EXPECT_EQ(difference(more, toy_entries()), "");
+  EXPECT_THAT(difference(more, toy_entries("b")), HasSubstr("encodings: "));
+}
+
 TEST_F(LabRunner, RunsVariantsAgainWhoseEntriesChanged) {
   ToyLab before(toy_entries());
   EXPECT_TRUE(run_lab("toy", before, toy(), {}));

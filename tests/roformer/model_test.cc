@@ -4,10 +4,10 @@
 // Invariances of the model. test_roformer.py compares it with transformers.
 #include "roformer/model/model.h"
 
-#include <torch/csrc/autograd/function.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cmath>
 #include <map>
