@@ -24,8 +24,9 @@ scripts/bootstrap.sh check
 scripts/venv.sh
 echo "ready"
 
-stage "Lint"
+stage "Lint; every public header compiles alone"
 count_check scripts/lint.sh --quick
+count_check scripts/build.sh default all_verify_interface_header_sets
 
 stage "Explorer, in Node and Chromium"
 # In CI only the page in the repository, which these tests compare with the library: emscripten takes 800 MB and minutes.

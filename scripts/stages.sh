@@ -116,7 +116,7 @@ build_tests() {
   local settings
   mapfile -t settings < <(test_settings)
   scripts/build.sh default "${settings[@]}" -DROTARY_BUILD_PYTHON=ON -DROTARY_BUILD_TORCH=ON \
-    -DROTARY_PYTHON="$PWD/.venv/bin/python" "$@" all all_verify_interface_header_sets
+    -DROTARY_PYTHON="$PWD/.venv/bin/python" "$@" all
 }
 
 # build_without_python [-D<variable>=<value> ...]: of that, what needs neither Python nor PyTorch.
