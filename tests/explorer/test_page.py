@@ -343,11 +343,11 @@ def test_copies_json_and_svg(show) -> None:
     tab = show("#v=wavelengths")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.click("#copy-json")
-    tab.wait_for_function("document.getElementById('copy-json').textContent === 'Copied'")
+    tab.locator("#copy-json", has_text="Copied").wait_for()
     copied = json.loads(tab.evaluate("navigator.clipboard.readText()"))
     assert copied["frequencies"] == command_json("inspect", LLAMA)["ropes"][0]["frequencies"]
     tab.click("#copy-svg")
-    tab.wait_for_function("document.getElementById('copy-svg').textContent === 'Copied'")
+    tab.locator("#copy-svg", has_text="Copied").wait_for()
     svg = tab.evaluate("navigator.clipboard.readText()")
     assert svg.startswith("<svg") and "var(" not in svg
     errors = "new DOMParser().parseFromString(t, 'image/svg+xml').querySelector('parsererror')"

@@ -83,7 +83,7 @@ def check_gather_derivatives(parallel: rt.ContextParallel) -> None:
 
 def main(rank: int, ranks: int, store: str) -> None:
     torch.set_num_threads(1)
-    limit = datetime.timedelta(seconds=60)  # where the other rank has failed
+    limit = datetime.timedelta(seconds=240)  # where the other rank has failed
     dist.init_process_group("gloo", f"file://{store}", limit, world_size=ranks, rank=rank)
     try:
         for shard in ("zigzag", "contiguous"):

@@ -28,7 +28,7 @@ def test_two_ranks_match_one(tmp_path: Path) -> None:
         context_parallel_worker.main(0, 2, store)
     finally:
         torch.set_num_threads(threads)
-        output = other.communicate(timeout=120)[0]
+        output = other.communicate(timeout=240)[0]
     assert other.returncode == 0 and output.strip().endswith("equal"), output
 
 
