@@ -43,6 +43,7 @@ bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
     return false;
   }
   const std::int32_t end = k + 1 < p.num_operands ? p.first_head[k + 1] : p.num_heads;
+  if (end == p.first_head[k]) return false;  // no steps to divide among warps
   to.in = input.in;
   to.grad = gradient.in;
   to.out = input.out;
