@@ -113,7 +113,11 @@ void add_lab(CLI::App& app) {
       ->delimiter(',');
   lab->add_option("--jobs", o.jobs, "Units at once on a GPU; default: as the lab says")
       ->type_name("N")
-      ->check(CLI::Range(1, 64));
+      ->check(CLI::Range(1, 32));  // PyTorch has so many streams
+  lab->add_flag(
+      "!--no-graphs", o.graphs,
+      "Launch the kernels of a training step one by one: on a GPU it is a CUDA graph, with "
+      "the same numbers");
   lab->add_flag("--retry", o.retry, "Run units again that failed");
   lab->add_flag(
       "--rerun", o.rerun,

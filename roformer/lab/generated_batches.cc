@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "roformer/lab/text_data.h"
+
 namespace rotary::roformer::lab {
 namespace {
 
@@ -16,7 +18,7 @@ at::Tensor narrowed(const std::vector<std::int64_t>& values, at::IntArrayRef siz
   const at::Tensor host = at::empty(sizes, at::kShort);
   std::ranges::transform(values, host.mutable_data_ptr<std::int16_t>(),
                          [](std::int64_t value) { return static_cast<std::int16_t>(value); });
-  return host.to(device);
+  return upload(host, device);
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ struct LabOptions {
   std::vector<std::string> variants{};
   /// Units at once, on a GPU; 0: as the lab says.
   std::int64_t jobs = 0;
+  /// Steps of training as CUDA graphs, on a GPU: the same numbers, sooner.
+  bool graphs = true;
   /// Runs units again that failed.
   bool retry = false;
   /// Runs all units of `variants` again, whose entries in the settings may have changed since:
@@ -77,6 +79,8 @@ class Stopped : public std::runtime_error {
 struct UnitRun {
   Unit unit{};
   c10::Device device = c10::kCPU;
+  /// LabOptions::graphs.
+  bool graphs = true;
   /// For checkpoints; created when needed, and removed after the unit.
   std::filesystem::path folder{};
   /// Whether the run is to end: then throw Stopped.

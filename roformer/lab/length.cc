@@ -138,6 +138,7 @@ class LengthLab final : public Lab {
                                           /*seed=*/0, run.device);
     std::vector<Row> rows = {run.row("parameters", static_cast<double>(num_parameters(*model)))};
     TrainPlan plan = plan_of(settings_, run.device);
+    plan.graphs = false;  // as `roformer pretrain` and most programs train
     plan.name = "warm-up";
     plan.progress = {0.0, 0.2};
     plan.options.steps = kWarmUpSteps;

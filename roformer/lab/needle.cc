@@ -43,7 +43,7 @@ class Planting {
       tokens.push_back(token);
     }
     const auto to_device = [&rows](const std::vector<std::int64_t>& list) {
-      return at::tensor(list, at::TensorOptions(at::kLong)).to(rows.device());
+      return upload(at::tensor(list, at::TensorOptions(at::kLong)), rows.device());
     };
     rows.view({-1}).index_copy_(0, to_device(indices), to_device(tokens));
   }

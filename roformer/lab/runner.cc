@@ -277,6 +277,7 @@ void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options
   const Unit& unit = board.unit(job);
   const UnitRun run{.unit = unit,
                     .device = numbered(options.device),
+                    .graphs = options.graphs,
                     .folder = options.folder / "runs" / folder_name(unit),
                     .stop = [&board] { return board.stop(); },
                     .progress = [&board, job](double share) { board.progress(job, share); }};
@@ -293,20 +294,16 @@ void run_unit(Lab& lab, Board& board, std::size_t job, const LabOptions& options
   remove_tree(run.folder);
 }
 
-/// Where to run units: which of them, and on a stream of their own or the default one.
-struct Worker {
-  bool alone = false;
-  bool own_stream = false;
-};
-
-void run_units(Lab& lab, Board& board, const LabOptions& options, const Worker& worker) {
+/// Runs units that are `alone`, or the others; on a GPU in a stream of this thread's own, as the
+/// default stream has no CUDA graphs.
+void run_units(Lab& lab, Board& board, const LabOptions& options, bool alone) {
   try {
     std::optional<c10::StreamGuard> stream;
-    if (worker.own_stream) {
+    if (!options.device.is_cpu()) {
       const c10::impl::VirtualGuardImpl device(options.device.type());
       stream.emplace(device.getStreamFromGlobalPool(options.device));
     }
-    while (const auto job = board.next(worker.alone)) run_unit(lab, board, *job, options);
+    while (const auto job = board.next(alone)) run_unit(lab, board, *job, options);
   } catch (...) {
     board.fail(std::current_exception());
   }
@@ -335,14 +332,19 @@ bool run_lab(std::string_view name, Lab& lab, const LabOptions& options, const L
   const auto threads =
       std::min(static_cast<std::size_t>(std::max<std::int64_t>(jobs, 1)), todo.size());
   Board board(std::move(results), std::move(all), std::move(todo), options, events);
-  run_units(lab, board, options, {.alone = true});
+  if (!options.device.is_cpu()) {
+    // The lab's data are there before other streams read them.
+    const c10::impl::VirtualGuardImpl guard(options.device.type());
+    guard.synchronizeDevice(numbered(options.device).index());
+  }
+  run_units(lab, board, options, /*alone=*/true);
   if (threads <= 1) {
-    run_units(lab, board, options, {});
+    run_units(lab, board, options, /*alone=*/false);
     return board.end();
   }
   std::vector<std::thread> workers;
   for (std::size_t i = 0; i < threads; ++i) {
-    workers.emplace_back([&] { run_units(lab, board, options, {.own_stream = true}); });
+    workers.emplace_back([&] { run_units(lab, board, options, /*alone=*/false); });
   }
   for (std::thread& worker : workers) worker.join();
   return board.end();

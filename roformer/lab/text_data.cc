@@ -211,6 +211,11 @@ TextData load_text(const Json& corpus, const LabOptions& options, std::int64_t t
   return data;
 }
 
+at::Tensor upload(const at::Tensor& host, at::Device device) {
+  if (device.is_cpu()) return host;
+  return host.pin_memory().to(host.options().device(device), /*non_blocking=*/true);
+}
+
 at::Tensor random_windows(const TextData& data, std::int64_t rows, std::int64_t length,
                           std::uint64_t seed, std::int64_t step) {
   Random random(seed, stream_of(kWindows, step));
@@ -220,7 +225,7 @@ at::Tensor random_windows(const TextData& data, std::int64_t rows, std::int64_t 
   for (std::int64_t row = 0; row < rows; ++row) out[row] = random.below(range);
   const at::Tensor offsets =
       at::arange(length + 1, at::TensorOptions(at::kLong).device(data.train.device()));
-  const at::Tensor indices = begins.to(data.train.device()) + offsets;
+  const at::Tensor indices = upload(begins, data.train.device()) + offsets;
   return data.train.index_select(0, indices.flatten()).to(at::kLong).view({rows, length + 1});
 }
 
@@ -260,9 +265,9 @@ MaskedTokens mask_rows(const at::Tensor& ids, const TextData& data, double rate,
       out[i] = random.below(static_cast<std::uint32_t>(data.vocab_size));
     }
   }
-  const at::Tensor at = indices.to(ids.device());
+  const at::Tensor at = upload(indices, ids.device());
   const at::Tensor wanted = ids.flatten().index_select(0, at);
-  const at::Tensor replaced = shown.to(ids.device());
+  const at::Tensor replaced = upload(shown, ids.device());
   MaskedTokens masked;
   masked.indices = at;
   masked.ids =

@@ -53,6 +53,10 @@ internal::Json default_corpus(bool quick);
 TextData load_text(const internal::Json& corpus, const LabOptions& options,
                    std::int64_t text_length);
 
+/// A tensor of the host on the device. Does not wait for what a GPU has yet to do, as a copy from
+/// pageable memory does.
+at::Tensor upload(const at::Tensor& host, at::Device device);
+
 /// Random rows of `length` tokens for a causal LM (labels: the next token), of a seed and step.
 TrainingBatch causal_batch(const TextData& data, std::int64_t rows, std::int64_t length,
                            std::uint64_t seed, std::int64_t step);

@@ -99,10 +99,15 @@ class Training {
   std::int64_t run_step(const MakeBatch& make_batch) {
     const std::int64_t step = state_.step + 1;
     const TrainingBatch batch = make_batch(step);
-    step_.begin_step(step);
-    step_.add_batch(batch.inputs, batch.num_labels);
-    const double share = schedule_share(plan_.options.schedule, step, plan_.options.steps);
-    step_.update(step, plan_.options.learning_rate * share, /*stop_requested=*/false);
+    const double rate = plan_.options.learning_rate *
+                        schedule_share(plan_.options.schedule, step, plan_.options.steps);
+    if (plan_.graphs && run_.graphs) {
+      step_.run(step, batch.inputs, batch.num_labels, rate);
+    } else {
+      step_.begin_step(step);
+      step_.add_batch(batch.inputs, batch.num_labels);
+      step_.update(step, rate, /*stop_requested=*/false);
+    }
     state_.step = step;
     state_.tokens += batch.inputs.ids.numel();
     return batch.inputs.ids.numel();

@@ -7,7 +7,8 @@
 ///   Trained trained = train_model(*model, plan_of(settings, run.device), make_batch, run);
 ///
 /// The batch of a step depends on the step alone, and models have no dropout (its generator would
-/// be shared by the threads of a lab): on a CPU, a run that is continued gives the same bits.
+/// be shared by the threads of a lab): on a CPU, a run that is continued gives the same bits. On a
+/// GPU, steps whose batches have the same sizes are CUDA graphs (TrainStep::run()).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -55,6 +56,8 @@ struct TrainPlan {
   std::int64_t curve_points = 50;
   /// Where checkpoints go, under the unit's folder; of an interrupted run.
   std::string name = "model";
+  /// CUDA graphs, on a GPU.
+  bool graphs = true;
   /// The part of the unit's progress that this training is: [first, last].
   std::pair<double, double> progress = {0.0, 1.0};
 };

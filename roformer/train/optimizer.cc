@@ -42,8 +42,9 @@ void AdamW::scale_rate(const FlatRanges& ranges, double factor) {
   }
 }
 
-void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip) {
-  const Update with{.learning_rate = learning_rate, .divisor = divisor, .skip = skip};
+void AdamW::step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip,
+                 const at::Tensor& rate) {
+  const Update with{.learning_rate = learning_rate, .divisor = divisor, .skip = skip, .rate = rate};
   if (late_.empty() && rates_.empty()) return update(begin_, end_, steps_, with);
   update_parts(late_.empty() ? FlatRanges{{begin_, end_}} : always_, steps_, with);
   steps_.add_(1 - skip);
@@ -67,7 +68,8 @@ void AdamW::update_parts(const FlatRanges& ranges, const at::Tensor& steps, cons
       update(first, last, steps.clone(),
              {.learning_rate = with.learning_rate * rate->second,
               .divisor = with.divisor,
-              .skip = with.skip});
+              .skip = with.skip,
+              .rate = with.rate});
     }
   }
 }
@@ -89,7 +91,8 @@ void AdamW::update(std::int64_t begin, std::int64_t end, const at::Tensor& steps
        .beta2 = options_.beta2,
        .epsilon = options_.epsilon,
        .weight_decay = options_.weight_decay,
-       .num_decaying = std::clamp(store_.num_decaying() - begin, std::int64_t{0}, size)});
+       .num_decaying = std::clamp(store_.num_decaying() - begin, std::int64_t{0}, size),
+       .rate = with.rate});
 }
 
 }  // namespace rotary::roformer

@@ -40,8 +40,9 @@ class AdamW {
   void restore_late_steps(std::int64_t before);
 
   /// Uses gradients / divisor; does nothing where `skip` is 1. Both are [1], float32, on the device
-  /// of the parameters.
-  void step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip);
+  /// of the parameters. `rate`: transformer::AdamWOptions::rate.
+  void step(double learning_rate, const at::Tensor& divisor, const at::Tensor& skip,
+            const at::Tensor& rate = {});
 
   std::int64_t begin() const noexcept { return begin_; }
   std::int64_t end() const noexcept { return end_; }
@@ -56,6 +57,7 @@ class AdamW {
     double learning_rate;
     const at::Tensor& divisor;
     const at::Tensor& skip;
+    const at::Tensor& rate;
   };
   /// Each part of the ranges with the rate of its own. All begin with the same number of steps.
   void update_parts(const FlatRanges& ranges, const at::Tensor& steps, const Update& with);

@@ -6,6 +6,9 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include "roformer/train/device_graph.h"
 
 namespace rotary::roformer {
 namespace {
@@ -39,6 +42,9 @@ constexpr const char* kEncodingLayer = "encoding";
 constexpr const char* kRelativePart = ".relative.";
 /// What a layer learns of its rotation (rope_learn).
 constexpr const char* kRotationPart = ".self.rotation.";
+
+/// Steps before one is recorded: they load kernels and fill caches.
+constexpr std::int64_t kStepsBeforeGraph = 2;
 
 std::int64_t num_ranks(const RanksPtr& ranks) { return ranks ? ranks->size() : 1; }
 
@@ -95,6 +101,14 @@ StatisticsCopy::Statistics StatisticsCopy::read() {
 }
 
 // ---- TrainStep ----------------------------------------------------------------------------------
+
+struct TrainStep::Recorded {
+  /// A step reads its batch and numbers from here.
+  Inputs inputs{};
+  StepNumbers numbers{};
+  std::vector<std::int64_t> sizes{};
+  DeviceGraph graph{};
+};
 
 TrainStep::TrainStep(ModelImpl& model, const TrainOptions& options, RanksPtr ranks)
     : model_(model),
@@ -164,7 +178,11 @@ void TrainStep::begin_step(std::int64_t step) {
 void TrainStep::add_batch(const Inputs& inputs, std::int64_t num_labels) {
   if (num_labels == 0) return;
   const at::Tensor loss = model_.forward(inputs).loss;
-  const at::Tensor sum = loss.to(at::kFloat) * static_cast<double>(num_labels);
+  accumulate(loss.to(at::kFloat) * static_cast<double>(num_labels), num_labels);
+}
+
+template <typename Number>
+void TrainStep::accumulate(const at::Tensor& sum, const Number& num_labels) {
   // Nothing zeroes the gradients: the first one of a step overwrites that of the step before.
   store_->accumulate_gradients(sum);
   const at::NoGradGuard no_grad;
@@ -181,6 +199,11 @@ void TrainStep::reduce() {
 void TrainStep::update(std::int64_t step, double learning_rate, bool stop_requested) {
   const at::NoGradGuard no_grad;
   if (stop_requested) step_sums_.select(0, kStopRequests).add_(1);
+  finish(step, learning_rate, nullptr);
+}
+
+void TrainStep::finish(std::int64_t step, double learning_rate, const StepNumbers* numbers) {
+  const at::NoGradGuard no_grad;
   // Zeroes the gradients of parameters that had none in this step, and lets the next step overwrite
   // all of them.
   store_->finish_gradients();
@@ -189,16 +212,19 @@ void TrainStep::update(std::int64_t step, double learning_rate, bool stop_reques
     if (freezable_[i]) store_->segments()[i].gradient.zero_();
   }
   reduce();
-  norms_ = segment_norms_.of(store_->gradients());
+  // In place, as a graph writes the same tensors in every step.
+  norms_.copy_(segment_norms_.of(store_->gradients()));
   transformer::clip_and_check({.sums = step_sums_,
                                .norms = norms_,
                                .norm = norm_,
                                .divisor = grad_divisor_,
                                .nonfinite = nonfinite_,
                                .nonfinite_step = nonfinite_step_,
-                               .nonfinite_norms = nonfinite_norms_},
+                               .nonfinite_norms = nonfinite_norms_,
+                               .step = numbers == nullptr ? at::Tensor() : numbers->step},
                               step, clip_norm_);
-  optimizer_.step(learning_rate, grad_divisor_, /*skip=*/nonfinite_);
+  optimizer_.step(learning_rate, grad_divisor_, /*skip=*/nonfinite_,
+                  numbers == nullptr ? at::Tensor() : numbers->learning_rate);
   if (sharded_) {
     ranks_->all_gather(store_->values());
     // AdamW writes the low-precision copy along with the weights, but here of its own shard alone.
@@ -210,6 +236,87 @@ void TrainStep::update(std::int64_t step, double learning_rate, bool stop_reques
   interval_sums_.add_(step_sums_);
   step_sums_.zero_();
 }
+
+// ---- Graphs -------------------------------------------------------------------------------------
+
+std::vector<std::int64_t> TrainStep::graph_sizes(const Inputs& inputs) const {
+  const bool waits = inputs.logits_at == LogitsAt::kLabels && !inputs.label_indices;
+  if (!tries_graphs_ || ranks_ || !freezable_.empty() || !inputs.labels || waits || inputs.types ||
+      inputs.mask || inputs.cu_seqlens || inputs.cache != nullptr ||
+      !DeviceGraph::is_possible(inputs.ids.device())) {
+    return {};
+  }
+  std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(inputs.causal_labels),
+                                     static_cast<std::int64_t>(inputs.logits_at),
+                                     static_cast<std::int64_t>(inputs.labels->scalar_type()),
+                                     inputs.label_indices ? inputs.label_indices->numel() : -1};
+  for (const at::Tensor& x : {inputs.ids, *inputs.labels}) {
+    sizes.push_back(x.dim());
+    sizes.insert(sizes.end(), x.sizes().begin(), x.sizes().end());
+  }
+  return sizes;
+}
+
+bool TrainStep::record(const Inputs& inputs) {
+  auto recorded = std::make_unique<Recorded>();
+  recorded->sizes = sizes_;
+  Inputs& own = recorded->inputs;
+  own.ids = at::empty_like(inputs.ids);
+  own.labels = at::empty_like(*inputs.labels);
+  if (inputs.label_indices) own.label_indices = at::empty_like(*inputs.label_indices);
+  own.causal_labels = inputs.causal_labels;
+  own.logits_at = inputs.logits_at;
+  StepNumbers& numbers = recorded->numbers;
+  numbers = {.step = at::zeros_like(nonfinite_step_),
+             .learning_rate = at::zeros_like(nonfinite_step_),
+             .num_labels = at::zeros({}, nonfinite_step_.options())};
+  try {
+    recorded->graph.record([&] {
+      const at::Tensor loss = model_.forward(own).loss;
+      accumulate(loss.to(at::kFloat) * numbers.num_labels.to(at::kFloat), numbers.num_labels);
+      finish(/*step=*/0, /*learning_rate=*/1.0, &numbers);
+    });
+  } catch (const c10::Error& error) {
+    // Nothing has run: what is known about the gradients is mended, and the step runs as before.
+    const at::NoGradGuard no_grad;
+    store_->finish_gradients();
+    tries_graphs_ = false;
+    TORCH_WARN("[TrainStep] no CUDA graph of this model, its steps are launched one kernel at a ",
+               "time: ", error.what_without_backtrace());
+    return false;
+  }
+  recorded_ = std::move(recorded);
+  return true;
+}
+
+void TrainStep::run(std::int64_t step, const Inputs& inputs, std::int64_t num_labels,
+                    double learning_rate) {
+  std::vector<std::int64_t> sizes = graph_sizes(inputs);
+  num_same_sizes_ = sizes == sizes_ ? num_same_sizes_ + 1 : 1;
+  sizes_ = std::move(sizes);
+  const bool fits = !sizes_.empty() && num_labels > 0;
+  launched_graph_ = fits && (recorded_ ? recorded_->sizes == sizes_
+                                       : num_same_sizes_ > kStepsBeforeGraph && record(inputs));
+  if (!launched_graph_) {
+    begin_step(step);
+    add_batch(inputs, num_labels);
+    update(step, learning_rate, /*stop_requested=*/false);
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const Inputs& own = recorded_->inputs;
+  own.ids.copy_(inputs.ids);
+  own.labels->copy_(*inputs.labels);
+  if (own.label_indices) own.label_indices->copy_(*inputs.label_indices);
+  const StepNumbers& numbers = recorded_->numbers;
+  numbers.step.fill_(step);
+  numbers.learning_rate.fill_(learning_rate);
+  numbers.num_labels.fill_(num_labels);
+  recorded_->graph.launch();
+  store_->mark_written();
+}
+
+// ---- Statistics and moments ---------------------------------------------------------------------
 
 at::Tensor TrainStep::statistics() const {
   // In the order of StatisticsIndex.

@@ -78,6 +78,15 @@ class TrainStep {
   /// wants to stop the run; all ranks see it in Statistics::stop_requests. Collective: every rank
   /// calls it, with or without batches.
   void update(std::int64_t step, double learning_rate, bool stop_requested);
+  /// begin_step(), add_batch() and update() of a step with one batch. On a GPU, the third step in
+  /// succession with tensors of the same sizes, and later ones of these sizes, are launched as one
+  /// CUDA graph, with the same numbers. Otherwise a step of a small model takes as long as the host
+  /// takes to launch its hundreds of kernels, those of the backward pass in a thread that all models
+  /// of a process share. Not with several ranks, frozen parameters, masks, packed sequences, labels
+  /// without their indices (LogitsAt::kLabels), nor on the default stream.
+  void run(std::int64_t step, const Inputs& inputs, std::int64_t num_labels, double learning_rate);
+  /// Whether the last run() launched a graph.
+  bool launched_graph() const noexcept { return launched_graph_; }
   /// Starts a copy of the statistics, and a new interval: its sums begin at 0.
   StatisticsCopy take_statistics();
   /// The statistics so far: waits for the device, and does not end the interval.
@@ -94,6 +103,24 @@ class TrainStep {
   std::pair<at::Tensor, at::Tensor> gather_moments();
 
  private:
+  /// What the host decides in each step, for a graph: on the device, float64.
+  struct StepNumbers {
+    at::Tensor step{};           // [1]
+    at::Tensor learning_rate{};  // [1]
+    at::Tensor num_labels{};     // []
+  };
+  /// A recorded step, with its inputs.
+  struct Recorded;
+  /// Sizes of inputs of which a graph can be made; empty for others.
+  std::vector<std::int64_t> graph_sizes(const Inputs& inputs) const;
+  /// Makes recorded_; false, and never again, if a step cannot be recorded.
+  bool record(const Inputs& inputs);
+  /// Backward pass of the sum of losses, which counts for `num_labels`, a number or a tensor.
+  template <typename Number>
+  void accumulate(const at::Tensor& sum, const Number& num_labels);
+  /// update() with the step's number and learning rate, or, where `numbers` is not null, with those.
+  void finish(std::int64_t step, double learning_rate, const StepNumbers* numbers);
+
   /// The parameters of the options' `freeze` need no gradient, or all do.
   void set_frozen(bool on);
   /// Sums gradients and step_sums_ over ranks. Collective.
@@ -115,6 +142,13 @@ class TrainStep {
   std::int64_t thaw_at_ = 0;
   bool frozen_ = false;
   transformer::SegmentNorms segment_norms_;
+  /// False where a graph has been tried in vain.
+  bool tries_graphs_ = true;
+  bool launched_graph_ = false;
+  /// Of the last run(), and how many in succession had the same.
+  std::vector<std::int64_t> sizes_;
+  std::int64_t num_same_sizes_ = 0;
+  std::unique_ptr<Recorded> recorded_;
 
   /// [loss, number of labels, stop requests], float64: of the step that is being accumulated, and
   /// of the completed steps since take_statistics().

@@ -59,7 +59,8 @@ struct GradNorm {
   float* divisor = nullptr;
   float* nonfinite = nullptr;
   double* nonfinite_step = nullptr;
-  float* nonfinite_norms = nullptr;  // [segments]
+  float* nonfinite_norms = nullptr;        // [segments]
+  const double* step_on_device = nullptr;  // or null: `step`
   std::int64_t segments = 0;
   std::int64_t step = 0;
   float clip_norm = 0.0F;
@@ -76,6 +77,7 @@ struct AdamW {
   float* steps = nullptr;
   const float* divisor = nullptr;
   const float* skip = nullptr;
+  const double* rate = nullptr;  // a factor of learning_rate; or null: 1
   float* corrections = nullptr;  // [2], workspace: learning_rate / (1 - beta1^steps) and
                                  // 1 / sqrt(1 - beta2^steps)
   std::int64_t size = 0;         // a multiple of 4, as num_decaying

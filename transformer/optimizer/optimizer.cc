@@ -122,6 +122,7 @@ void adamw_on_device(const AdamWState& state, const at::Tensor& gradients,
     params.narrow = state.narrow->mutable_data_ptr();
     params.narrow_type = element_type(state.narrow->scalar_type());
   }
+  if (options.rate.defined()) params.rate = options.rate.const_data_ptr<double>();
   check_launch("adamw", cuda::launch_adamw(params, torch::stream_of(state.values).handle));
 }
 
@@ -146,16 +147,17 @@ at::Tensor norms_on_device(const at::Tensor& flat, const at::Tensor& chunks,
 
 void clip_and_check_on_device(const GradNormState& state, std::int64_t step, double clip_norm) {
   const at::OptionalDeviceGuard guard(state.norms.device());
-  const cuda::GradNorm params{.sums = state.sums.const_data_ptr<double>(),
-                              .norms = state.norms.mutable_data_ptr<float>(),
-                              .norm = state.norm.mutable_data_ptr<float>(),
-                              .divisor = state.divisor.mutable_data_ptr<float>(),
-                              .nonfinite = state.nonfinite.mutable_data_ptr<float>(),
-                              .nonfinite_step = state.nonfinite_step.mutable_data_ptr<double>(),
-                              .nonfinite_norms = state.nonfinite_norms.mutable_data_ptr<float>(),
-                              .segments = state.norms.size(0),
-                              .step = step,
-                              .clip_norm = static_cast<float>(clip_norm)};
+  cuda::GradNorm params{.sums = state.sums.const_data_ptr<double>(),
+                        .norms = state.norms.mutable_data_ptr<float>(),
+                        .norm = state.norm.mutable_data_ptr<float>(),
+                        .divisor = state.divisor.mutable_data_ptr<float>(),
+                        .nonfinite = state.nonfinite.mutable_data_ptr<float>(),
+                        .nonfinite_step = state.nonfinite_step.mutable_data_ptr<double>(),
+                        .nonfinite_norms = state.nonfinite_norms.mutable_data_ptr<float>(),
+                        .segments = state.norms.size(0),
+                        .step = step,
+                        .clip_norm = static_cast<float>(clip_norm)};
+  if (state.step.defined()) params.step_on_device = state.step.const_data_ptr<double>();
   check_launch("clip_and_check",
                cuda::launch_clip_and_check(params, torch::stream_of(state.norms).handle));
 }
@@ -176,10 +178,12 @@ void adamw_range(const AdamWState& state, const at::Tensor& gradients, const at:
                  const at::Tensor& skip, const AdamWOptions& options, std::int64_t begin,
                  std::int64_t end, double decay) {
   if (begin == end) return;
+  const double rate = options.rate.defined() ? options.rate.item<double>() : 1.0;
   const auto slice = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
   at::_fused_adamw_({slice(state.values)}, {slice(gradients)}, {slice(state.first)},
                     {slice(state.second)}, /*max_exp_avg_sqs=*/{}, {state.steps},
-                    options.learning_rate, options.beta1, options.beta2, decay, options.epsilon,
+                    options.learning_rate * rate, options.beta1, options.beta2, decay,
+                    options.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false, divisor, skip);
 }
 
@@ -289,6 +293,7 @@ void clip_and_check(const GradNormState& state, std::int64_t step, double clip_n
   check("nonfinite", state.nonfinite, 1, at::kFloat);
   check("nonfinite_step", state.nonfinite_step, 1, at::kDouble);
   check("nonfinite_norms", state.nonfinite_norms, segments, at::kFloat);
+  if (state.step.defined()) check("step", state.step, 1, at::kDouble);
   if (state.norms.is_cuda() && kHasKernels) return clip_and_check_on_device(state, step, clip_norm);
   const at::Tensor labels = state.sums.narrow(0, 1, 1).clamp_min(1).to(at::kFloat);
   state.norms.div_(labels);
@@ -296,7 +301,11 @@ void clip_and_check(const GradNormState& state, std::int64_t step, double clip_n
   const at::Tensor fine =
       at::isfinite(state.norm).logical_and_(at::isfinite(state.sums.narrow(0, 0, 1)));
   const at::Tensor first = fine.logical_not_().logical_and_(state.nonfinite.eq(0));
-  state.nonfinite_step.masked_fill_(first, static_cast<double>(step));
+  if (state.step.defined()) {
+    state.nonfinite_step.copy_(at::where(first, state.step, state.nonfinite_step));
+  } else {
+    state.nonfinite_step.masked_fill_(first, static_cast<double>(step));
+  }
   state.nonfinite_norms.copy_(at::where(first, state.norms, state.nonfinite_norms));
   state.nonfinite.masked_fill_(first, 1.0);
   state.divisor.copy_(clip_norm > 0.0 ? labels * (state.norm / clip_norm).clamp_min_(1.0) : labels);
@@ -323,6 +332,10 @@ void adamw_(const AdamWState& state, const at::Tensor& gradients, const at::Tens
                         state.narrow->device() == device),
       "[adamw] narrow must be [", size, "] of bfloat16 or float16 on ", device,
       ", contiguous and aligned to 16 bytes");
+  TORCH_CHECK_VALUE(!options.rate.defined() ||
+                        (options.rate.numel() == 1 && options.rate.scalar_type() == at::kDouble &&
+                         options.rate.device() == device),
+                    "[adamw] rate must be [1] of float64 on ", device);
   TORCH_CHECK_VALUE(size % 4 == 0 && options.num_decaying % 4 == 0,
                     "[adamw] sizes must be multiples of 4, got ", size, " and ",
                     options.num_decaying);

@@ -216,7 +216,8 @@ __global__ void __launch_bounds__(kThreads)
         params.clip_norm > 0.0F ? labels * fmaxf(norm / params.clip_norm, 1.0F) : labels;
     if (is_first_nonfinite) {
       *params.nonfinite = 1.0F;
-      *params.nonfinite_step = static_cast<double>(params.step);
+      *params.nonfinite_step = params.step_on_device != nullptr ? *params.step_on_device
+                                                                : static_cast<double>(params.step);
     }
   }
   __syncthreads();
@@ -228,13 +229,17 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- AdamW --------------------------------------------------------------------------------------
 
+__device__ double learning_rate(const AdamW& params) {
+  return params.rate != nullptr ? params.learning_rate * *params.rate : params.learning_rate;
+}
+
 /// Counts the step and computes the bias corrections, in double precision, once for all threads.
 __global__ void count_step(const __grid_constant__ AdamW params) {
   const float steps = *params.steps + (*params.skip == 0.0F ? 1.0F : 0.0F);
   *params.steps = steps;
   const auto exponent = static_cast<double>(steps);
   params.corrections[0] =
-      static_cast<float>(params.learning_rate / (1.0 - pow(params.beta1, exponent)));
+      static_cast<float>(learning_rate(params) / (1.0 - pow(params.beta1, exponent)));
   params.corrections[1] = static_cast<float>(1.0 / sqrt(1.0 - pow(params.beta2, exponent)));
 }
 
@@ -258,7 +263,7 @@ __device__ void adamw_vec(const AdamW& params, std::int64_t i) {
     const float step_size = params.corrections[0];
     const float inv_sqrt_correction2 = params.corrections[1];
     const float decay = i < params.num_decaying
-                            ? static_cast<float>(params.learning_rate) * params.weight_decay
+                            ? static_cast<float>(learning_rate(params)) * params.weight_decay
                             : 0.0F;
     const auto beta1 = static_cast<float>(params.beta1);
     const auto beta2 = static_cast<float>(params.beta2);

@@ -77,6 +77,9 @@ struct GradNormState {
   /// [1], float64, and [segments], float32: that step and its norms.
   at::Tensor nonfinite_step{};
   at::Tensor nonfinite_norms{};
+  /// [1], float64: the number of the step, read when the kernel runs, so that a CUDA graph sees that
+  /// of each launch. Undefined: the argument `step` of clip_and_check().
+  at::Tensor step{};
 };
 /// Divides norms by the number of labels, clips and checks for non-finite values. `clip_norm` 0: no
 /// clipping.
@@ -102,6 +105,9 @@ struct AdamWOptions {
   /// Applied to the elements before `num_decaying`, a multiple of 4.
   double weight_decay = 0.0;
   std::int64_t num_decaying = 0;
+  /// [1], float64, on the parameters' device: a factor of learning_rate, read when the kernel runs,
+  /// so that a CUDA graph sees that of each launch. Undefined: 1.
+  at::Tensor rate{};
 };
 
 /// One AdamW step (Loshchilov & Hutter 2019, algorithm 2) with gradients / divisor. Where `skip` is

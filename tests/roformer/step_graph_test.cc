@@ -1,0 +1,358 @@
+// Copyright 2026 The rotary authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Training steps as CUDA graphs give the numbers of single launches.
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "lab_testing.h"
+#include "roformer/lab/text_data.h"
+#include "roformer/lab/training.h"
+#include "roformer/train/device_graph.h"
+#include "roformer/train/step.h"
+#include "rotary/transformer/optimizer.h"
+
+namespace rotary::roformer {
+namespace {
+
+using lab::TrainingBatch;
+
+#define SKIP_WITHOUT_GPU() \
+  if (!at::hasCUDA()) GTEST_SKIP() << "needs a GPU"
+
+constexpr std::int64_t kWords = 48;
+
+struct GraphCase {
+  std::string name{};
+  Task task = Task::kCausalLm;
+  std::string encoding = "rope";
+  bool rotary_output = false;
+  at::ScalarType type = at::kFloat;
+  double encoding_rate = 1.0;
+  /// False where PyTorch's attention with a bias sums gradients in any order.
+  bool same_bits = true;
+};
+
+std::string name_of_case(const testing::TestParamInfo<GraphCase>& info) { return info.param.name; }
+
+Config config_of(const GraphCase& c) {
+  Config config;
+  config.task = c.task;
+  config.vocab_size = kWords;
+  config.hidden_size = 64;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 2;
+  config.intermediate_size = 64;
+  config.max_position_embeddings = 64;
+  config.initializer_range = 0.1;
+  config.position_encoding = c.encoding;
+  config.rotary_output = c.rotary_output;
+  return config;
+}
+
+at::Tensor token_ids(at::IntArrayRef sizes, std::int64_t seed) {
+  at::manual_seed(static_cast<std::uint64_t>(seed));
+  return at::randint(1, kWords, sizes, at::kLong);
+}
+
+/// A batch of `rows` rows whose number of labels depends on the step.
+TrainingBatch batch_of(Task task, std::int64_t rows, std::int64_t step, at::Device device) {
+  constexpr std::int64_t kLength = 32;
+  const at::Tensor ids = token_ids({rows, kLength + 1}, step).to(device);
+  if (task == Task::kMaskedLm) {
+    lab::TextData data;
+    data.vocab_size = kWords;
+    const lab::MaskedTokens masked =
+        lab::mask_rows(ids.narrow(1, 0, kLength).contiguous(), data, 0.25, 1, step);
+    TrainingBatch batch;
+    batch.inputs.ids = masked.ids;
+    batch.inputs.labels = masked.labels;
+    batch.inputs.logits_at = LogitsAt::kLabels;
+    batch.inputs.label_indices = masked.indices;
+    batch.num_labels = masked.indices.numel();
+    return batch;
+  }
+  TrainingBatch batch;
+  batch.inputs.ids = ids.narrow(1, 0, kLength).contiguous();
+  batch.inputs.labels = ids.narrow(1, 1, kLength).clone();
+  batch.inputs.labels->narrow(1, 0, step % 7).fill_(kIgnored);
+  batch.inputs.causal_labels = CausalLabels::kNextToken;
+  batch.num_labels = rows * (kLength - step % 7);
+  return batch;
+}
+
+/// What a training leaves.
+struct Trained {
+  at::Tensor values{};
+  at::Tensor first{};
+  at::Tensor second{};
+  StatisticsCopy::Statistics statistics{};
+  /// Of each step.
+  std::vector<bool> launched{};
+};
+
+constexpr std::int64_t kSteps = 10;
+/// A step whose batch has other sizes.
+constexpr std::int64_t kOtherStep = 7;
+
+Trained train(const GraphCase& c, at::Device device, bool graphs, double last_rate = 1e-3) {
+  const Model model = lab::make_seeded_model(config_of(c), 5, device);
+  model->train();
+  model->set_compute_type(c.type);
+  TrainOptions options{.clip_norm = 0.5, .compute_type = c.type};
+  options.encoding_rate = c.encoding_rate;
+  options.deterministic = true;
+  TrainStep step(*model, options, nullptr);
+  Trained trained;
+  for (std::int64_t i = 1; i <= kSteps; ++i) {
+    const TrainingBatch batch = batch_of(c.task, i == kOtherStep ? 3 : 4, i, device);
+    const double rate = i + 1 < kSteps ? 1e-3 / static_cast<double>(i) : last_rate;
+    if (graphs) {
+      step.run(i, batch.inputs, batch.num_labels, rate);
+      trained.launched.push_back(step.launched_graph());
+    } else {
+      step.begin_step(i);
+      step.add_batch(batch.inputs, batch.num_labels);
+      step.update(i, rate, false);
+    }
+  }
+  trained.values = step.parameters().values().cpu().clone();
+  trained.first = step.optimizer().first_moment().cpu().clone();
+  trained.second = step.optimizer().second_moment().cpu().clone();
+  trained.statistics = step.take_statistics().read();
+  return trained;
+}
+
+void expect_equal(const Trained& found, const Trained& wanted, bool same_bits) {
+  const auto same = [&](const at::Tensor& x, const at::Tensor& y) {
+    return same_bits ? at::equal(x, y) : at::allclose(x, y, 1e-4, 1e-6);
+  };
+  EXPECT_TRUE(same(found.values, wanted.values))
+      << (found.values - wanted.values).abs().max().item<double>();
+  EXPECT_TRUE(same(found.first, wanted.first));
+  EXPECT_TRUE(same(found.second, wanted.second));
+  EXPECT_EQ(found.statistics.num_labels, wanted.statistics.num_labels);
+  EXPECT_EQ(found.statistics.nonfinite_step, wanted.statistics.nonfinite_step);
+  const double loss = wanted.statistics.loss_sum;
+  EXPECT_NEAR(found.statistics.loss_sum, loss, same_bits ? 0.0 : 1e-4 * loss);
+  ASSERT_EQ(found.statistics.norms.size(), wanted.statistics.norms.size());
+  for (std::size_t i = 0; same_bits && i < found.statistics.norms.size(); ++i) {
+    EXPECT_EQ(found.statistics.norms[i], wanted.statistics.norms[i]) << i;
+  }
+}
+
+c10::Stream own_stream(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+// ---- Anywhere -----------------------------------------------------------------------------------
+
+TEST(StepGraph, ACpuStepIsTheSameByEitherCall) {
+  const GraphCase c{.encoding = "t5", .encoding_rate = 30.0};
+  const Trained found = train(c, at::kCPU, true);
+  expect_equal(found, train(c, at::kCPU, false), true);
+  EXPECT_EQ(found.launched, std::vector<bool>(kSteps, false));
+  EXPECT_FALSE(DeviceGraph::is_possible(at::kCPU));
+}
+
+TEST(StepGraph, NumbersOnTheDeviceAreThoseOfTheHost) {
+  std::vector<at::Device> devices = {at::kCPU};
+  if (at::hasCUDA()) devices.emplace_back(at::kCUDA, 0);
+  for (const at::Device device : devices) {
+    const at::TensorOptions here(device);
+    const auto one = [&](double value) { return at::full({1}, value, here.dtype(at::kDouble)); };
+    std::vector<at::Tensor> values;
+    std::vector<at::Tensor> bad_steps;
+    for (const bool on_device : {false, true}) {
+      at::manual_seed(3);
+      const transformer::AdamWState state{.values = at::randn({64}).to(device),
+                                          .first = at::zeros({64}, here),
+                                          .second = at::zeros({64}, here),
+                                          .steps = at::zeros({1}, here)};
+      const transformer::AdamWOptions rule{.learning_rate = on_device ? 30.0 : 30.0 * 7e-4,
+                                           .weight_decay = 0.1,
+                                           .num_decaying = 32,
+                                           .rate = on_device ? one(7e-4) : at::Tensor()};
+      const at::Tensor gradients = at::randn({64}).to(device);
+      for (int i = 0; i < 2; ++i) {
+        transformer::adamw_(state, gradients, at::ones({1}, here), at::zeros({1}, here), rule);
+      }
+      values.push_back(state.values);
+      const transformer::GradNormState norms{
+          .sums = at::full({3}, std::numeric_limits<double>::infinity(), here.dtype(at::kDouble)),
+          .norms = at::ones({5}, here),
+          .norm = at::zeros({1}, here),
+          .divisor = at::zeros({1}, here),
+          .nonfinite = at::zeros({1}, here),
+          .nonfinite_step = one(0.0),
+          .nonfinite_norms = at::zeros({5}, here),
+          .step = on_device ? one(9.0) : at::Tensor()};
+      transformer::clip_and_check(norms, on_device ? 0 : 9, 1.0);
+      bad_steps.push_back(norms.nonfinite_step.cpu());
+    }
+    EXPECT_TRUE(at::equal(values[0], values[1])) << device;
+    EXPECT_EQ(bad_steps[0].item<double>(), 9.0) << device;
+    EXPECT_EQ(bad_steps[1].item<double>(), 9.0) << device;
+  }
+}
+
+// ---- On a GPU -----------------------------------------------------------------------------------
+
+class StepGraphCase : public testing::TestWithParam<GraphCase> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Encodings, StepGraphCase,
+    testing::Values(
+        GraphCase{.name = "rope"}, GraphCase{.name = "rope_bfloat16", .type = at::kBFloat16},
+        GraphCase{.name = "roper", .rotary_output = true, .type = at::kBFloat16},
+        GraphCase{.name = "learned", .encoding = "learned", .type = at::kBFloat16},
+        GraphCase{.name = "xpos", .encoding = "xpos", .type = at::kBFloat16},
+        GraphCase{.name = "masked", .task = Task::kMaskedLm, .type = at::kBFloat16},
+        GraphCase{.name = "t5",
+                  .encoding = "t5",
+                  .type = at::kBFloat16,
+                  .encoding_rate = 30.0,
+                  .same_bits = false},
+        GraphCase{.name = "alibi", .encoding = "alibi", .type = at::kBFloat16, .same_bits = false},
+        GraphCase{.name = "shaw",
+                  .encoding = "shaw",
+                  .type = at::kBFloat16,
+                  .encoding_rate = 3.0,
+                  .same_bits = false},
+        GraphCase{.name = "transformer_xl",
+                  .encoding = "transformer_xl",
+                  .type = at::kBFloat16,
+                  .same_bits = false}),
+    name_of_case);
+
+TEST_P(StepGraphCase, GiveTheNumbersOfSingleLaunches) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const c10::StreamGuard stream(own_stream(device));
+  const Trained found = train(GetParam(), device, true);
+  expect_equal(found, train(GetParam(), device, false), GetParam().same_bits);
+  std::vector<bool> launched(kSteps, true);
+  launched[0] = launched[1] = launched[kOtherStep - 1] = false;
+  EXPECT_EQ(found.launched, launched);
+}
+
+TEST(StepGraph, TellTheFirstStepThatIsNotFinite) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const c10::StreamGuard stream(own_stream(device));
+  const Trained found =
+      train({}, device, true, /*last_rate=*/std::numeric_limits<double>::infinity());
+  EXPECT_EQ(found.statistics.nonfinite_step, kSteps);
+}
+
+TEST(StepGraph, AreNotForTheDefaultStreamNorForMasks) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const GraphCase c{.type = at::kBFloat16};
+  EXPECT_EQ(train(c, device, true).launched, std::vector<bool>(kSteps, false));
+  const c10::StreamGuard stream(own_stream(device));
+  const Model model = lab::make_seeded_model(config_of(c), 5, device);
+  model->train();
+  TrainStep step(*model, {}, nullptr);
+  for (std::int64_t i = 1; i <= 4; ++i) {
+    TrainingBatch batch = batch_of(c.task, 4, i, device);
+    batch.inputs.mask = at::ones_like(batch.inputs.ids);
+    step.run(i, batch.inputs, batch.num_labels, 1e-3);
+    EXPECT_FALSE(step.launched_graph());
+  }
+}
+
+TEST(StepGraph, WorkThatWaitsIsLaunchedAsBefore) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const c10::StreamGuard stream(own_stream(device));
+  const at::Tensor x = at::ones({4}, at::TensorOptions(device));
+  DeviceGraph bad;
+  EXPECT_THROW(bad.record([&] { x.add_(x.sum().item<float>()); }), c10::Error);
+  EXPECT_EQ(x.sum().item<float>(), 4.0F) << "nothing has run";
+  DeviceGraph good;
+  good.record([&] { x.mul_(2.0); });
+  EXPECT_EQ(x.sum().item<float>(), 4.0F);
+  good.launch();
+  good.launch();
+  EXPECT_EQ(x.sum().item<float>(), 16.0F);
+}
+
+TEST(StepGraph, AreMadeByThreadsAtOnce) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const GraphCase c{.rotary_output = true, .type = at::kBFloat16};
+  // Batches are drawn from PyTorch's generator, which threads share: made before.
+  std::vector<TrainingBatch> batches;
+  for (std::int64_t i = 0; i < 40; ++i) batches.push_back(batch_of(c.task, 4, 1, device));
+  const auto values_after = [&](std::size_t steps) {
+    const c10::StreamGuard stream(own_stream(device));
+    const Model model = lab::make_seeded_model(config_of(c), 5, device);
+    model->train();
+    model->set_compute_type(c.type);
+    TrainOptions options{.compute_type = c.type};
+    options.deterministic = true;
+    TrainStep step(*model, options, nullptr);
+    for (std::size_t i = 0; i < steps; ++i) {
+      step.run(static_cast<std::int64_t>(i) + 1, batches[i].inputs, batches[i].num_labels, 1e-3);
+    }
+    EXPECT_TRUE(step.launched_graph());
+    return step.parameters().values().cpu();
+  };
+  const at::Tensor wanted = values_after(batches.size());
+  std::vector<at::Tensor> found(4);
+  std::vector<std::thread> threads;
+  for (at::Tensor& values : found) {
+    threads.emplace_back([&] { values = values_after(batches.size()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const at::Tensor& values : found) EXPECT_TRUE(at::equal(values, wanted));
+}
+
+TEST(StepGraph, TrainingContinuesFromACheckpoint) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const c10::StreamGuard stream(own_stream(device));
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "step_graphs_continue";
+  std::filesystem::remove_all(folder);
+  const GraphCase c{.type = at::kBFloat16};
+  const auto train_lab = [&](bool graphs, std::int64_t interrupt_at) {
+    lab::TrainPlan plan;
+    plan.graphs = graphs;
+    plan.curve_points = 5;
+    plan.options.steps = 20;
+    plan.options.learning_rate = 1e-3;
+    plan.options.compute_type = c.type;
+    std::int64_t at_step = 0;
+    const lab::UnitRun run{.device = device, .folder = folder, .stop = [&] {
+                             return interrupt_at > 0 && at_step == interrupt_at;
+                           }};
+    const Model model = lab::make_seeded_model(config_of(c), 5, device);
+    const lab::Trained trained = lab::train_model(
+        *model, plan,
+        [&](std::int64_t step) {
+          at_step = step;
+          return batch_of(c.task, 4, step, device);
+        },
+        run);
+    std::vector<double> losses;
+    for (const auto& [step, loss] : trained.curve) losses.push_back(loss);
+    return losses;
+  };
+  const std::vector<double> wanted = train_lab(false, 0);
+  EXPECT_EQ(train_lab(true, 0), wanted);
+  EXPECT_THROW(train_lab(true, 11), lab::Stopped);
+  EXPECT_EQ(train_lab(true, 0), wanted);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace rotary::roformer
