@@ -19,6 +19,9 @@ namespace rotary::roformer::lab {
 /// Variants of units that measure cost alone begin with it: "cost rope".
 inline constexpr std::string_view kCostPrefix = "cost ";
 
+/// Variants of units that try learning rates: "rate rope".
+inline constexpr std::string_view kRatePrefix = "rate ";
+
 /// Before training: forgets the peak memory so far, of a GPU.
 void reset_training_cost(at::Device device);
 /// How often a unit that measures cost alone repeats a measurement.

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The lab `length`: models trained on short rows, judged on longer ones, for every encoding; and
-// what each encoding costs.
+// The lab `length`: models trained on short rows, judged on longer ones, for every encoding; what
+// each encoding costs; and which learning rate it likes best.
 #include <algorithm>
 #include <iterator>
 
@@ -11,6 +11,7 @@
 #include "roformer/lab/settings.h"
 #include "roformer/lab/text_score.h"
 #include "roformer/lab/training.h"
+#include "support/message.h"
 
 namespace rotary::roformer::lab {
 namespace {
@@ -58,7 +59,12 @@ Json length_defaults(bool quick) {
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
   settings["model"] = text_model(quick);
   settings["mask_rate"] = 0.15;
-  settings["encoder_steps"] = quick ? 100 : 800;
+  // As in the lab `roformer`: with the rate and the warm-up of the decoders an encoder with a learned
+  // table or sinusoids stays at the frequencies of tokens.
+  settings["encoder_training"] =
+      quick ? training_defaults(100, 3e-3) : training_defaults(2500, 7e-4);
+  settings["rates"] = {{"steps", quick ? 50 : 250},
+                       {"learning_rates", quick ? Json::Array{} : Json::Array{5e-4, 1e-3, 2e-3}}};
   settings["cost_steps"] = quick ? 5 : 30;
   settings["decode_tokens"] = quick ? 16 : 64;
   settings["corpus"] = default_corpus(quick);
@@ -78,11 +84,21 @@ class LengthLab final : public Lab {
         rows_(settings_.integer("rows", 1)),
         decoders_(settings_.list("decoders")),
         encoders_(settings_.list("encoders")),
+        rates_(Settings(settings_.at("rates")).numbers("learning_rates")),
         text_(load_text(settings_.at("corpus"), options,
                         *std::max_element(lengths_.begin(), lengths_.end()))) {
     // Wrong keys are found before the first unit runs.
     for (const Json& entry : decoders_) config_of(entry, Task::kCausalLm);
     for (const Json& entry : encoders_) config_of(entry, Task::kMaskedLm);
+    plan_of(Settings(settings_.at("encoder_training")), options.device);
+    for (const double rate : rates_) {
+      if (!(rate > 0.0)) {
+        internal::reject("[lab length] learning_rates must be positive, got ", rate);
+      }
+    }
+    if (!rates_.empty() && text_.held_out.size(0) < 2) {
+      internal::reject("[lab length] learning_rates need two held-out texts, one to choose by");
+    }
   }
 
   const Json& settings() const override { return settings_.json(); }
@@ -97,8 +113,18 @@ class LengthLab final : public Lab {
     }
     std::ranges::move(units_of(decoders_, options_.seeds), std::back_inserter(all));
     for (Unit unit : units_of(encoders_, options_.seeds)) {
-      unit.cost = 0.7;
+      unit.cost =
+          Settings(settings_.at("encoder_training")).number("steps") / settings_.number("steps");
       all.push_back(std::move(unit));
+    }
+    for (const Json& entry : decoders_) {
+      if (rates_.empty()) break;
+      const std::string name = entry.at("name").as_string();
+      const Settings rates(settings_.at("rates"));
+      all.push_back({.variant = std::string(kRatePrefix) + name,
+                     .cost = static_cast<double>(rates_.size()) * rates.number("steps") /
+                             settings_.number("steps"),
+                     .entry = name});
     }
     return all;
   }
@@ -107,6 +133,7 @@ class LengthLab final : public Lab {
 
   std::vector<Row> run(const UnitRun& run) override {
     if (run.unit.variant.starts_with(kCostPrefix)) return run_cost(run);
+    if (run.unit.variant.starts_with(kRatePrefix)) return run_rates(run);
     const bool is_encoder = std::ranges::any_of(encoders_, [&](const Json& entry) {
       return entry.at("name").as_string() == run.unit.variant;
     });
@@ -162,6 +189,39 @@ class LengthLab final : public Lab {
     return rows;
   }
 
+  /// A short training at each learning rate. Half of the held-out texts are for the choice of a rate,
+  /// the other half judges.
+  std::vector<Row> run_rates(const UnitRun& run) {
+    const Json& entry = entry_of(decoders_, run.unit.variant.substr(kRatePrefix.size()));
+    const Config config = config_of(entry, Task::kCausalLm);
+    TextData choosing = text_;
+    TextData judging = text_;
+    const std::int64_t texts = text_.held_out.size(0);
+    choosing.held_out = text_.held_out.narrow(0, 0, texts / 2);
+    judging.held_out = text_.held_out.narrow(0, texts / 2, texts - texts / 2);
+    TrainPlan plan = plan_of(settings_, run.device);
+    plan.options.steps = Settings(settings_.at("rates")).integer("steps", 1);
+    plan.options.schedule.warmup_steps = std::max<std::int64_t>(1, plan.options.steps / 10);
+    plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < rates_.size(); ++i) {
+      const auto count = static_cast<double>(rates_.size());
+      plan.name = "rate-" + std::to_string(i);
+      plan.progress = {static_cast<double>(i) / count, static_cast<double>(i + 1) / count};
+      plan.options.learning_rate = rates_[i];
+      const Model model =
+          make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
+      train_decoder(*model, plan, run);
+      for (const auto& [metric, data] :
+           {std::pair("choice_perplexity", &choosing), std::pair("rate_perplexity", &judging)}) {
+        rows.push_back(run.row(metric,
+                               perplexity_at(*model, *data, train_length_, Windows::kDisjoint),
+                               {{"learning_rate", rates_[i]}}));
+      }
+    }
+    return rows;
+  }
+
   std::vector<Row> run_decoder(const UnitRun& run) {
     const Json& entry = entry_of(decoders_, run.unit.variant);
     const Config config = config_of(entry, Task::kCausalLm);
@@ -190,8 +250,7 @@ class LengthLab final : public Lab {
     const Json& entry = entry_of(encoders_, run.unit.variant);
     const Config config = config_of(entry, Task::kMaskedLm);
     const Model model = make_seeded_model(config, seed, run.device);
-    TrainPlan plan = plan_of(settings_, run.device);
-    plan.options.steps = settings_.integer("encoder_steps", 1);
+    TrainPlan plan = plan_of(Settings(settings_.at("encoder_training")), run.device);
     plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     plan.progress = {0.0, 0.8};
     const double rate = settings_.number("mask_rate");
@@ -220,6 +279,7 @@ class LengthLab final : public Lab {
   std::int64_t rows_;
   std::vector<Json> decoders_;
   std::vector<Json> encoders_;
+  std::vector<double> rates_;
   TextData text_;
 };
 

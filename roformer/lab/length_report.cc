@@ -4,6 +4,9 @@
 // The report of the lab `length`, beside ALiBi's and Kazemnejad's tables.
 #include <fmt/core.h>
 
+#include <cmath>
+#include <map>
+
 #include "roformer/lab/cost.h"
 #include "roformer/lab/labs.h"
 #include "roformer/lab/report.h"
@@ -123,6 +126,50 @@ Results cost_rows(const Results& results) {
   return cost;
 }
 
+/// Perplexity at each learning rate, and at the one that is best on other texts.
+void report_rates(const Results& results, Report& report) {
+  const std::vector<double> rates = values_of(results, "rate_perplexity", "learning_rate");
+  if (rates.empty()) return;
+  report.heading("Learning rates");
+  report.text(fmt::format(
+      "Perplexity in rows of the training length after {} steps at each learning rate, on one half "
+      "of "
+      "the held-out texts. The best rate is the one with the lowest perplexity on the other half.",
+      results.settings.at("rates").at("steps").dump()));
+  Table table{.head = {"encoding"}, .rows = {}};
+  for (const double rate : rates) table.head.push_back(fmt::format("rate {:g}", rate));
+  table.head.insert(table.head.end(), {"best rate", "perplexity at the best rate"});
+  const double usual = results.settings.at("learning_rate").as_double();
+  std::map<std::string, double> at_usual;
+  std::map<std::string, double> at_best;
+  for (const std::string& variant : variants_of(results, "rate_perplexity")) {
+    const std::string name = variant.substr(kRatePrefix.size());
+    auto& row = table.rows.emplace_back();
+    row.push_back(name);
+    double best_rate = 0.0;
+    double lowest = INFINITY;
+    for (const double rate : rates) {
+      const Coordinates at = {{"learning_rate", rate}};
+      const auto judged = summarize(results, variant, "rate_perplexity", at);
+      const auto choice = summarize(results, variant, "choice_perplexity", at);
+      row.push_back(judged ? cell(*judged, 1) : "-");
+      if (judged && rate == usual) at_usual[name] = judged->mean;
+      if (!judged || !choice || choice->mean >= lowest) continue;
+      lowest = choice->mean;
+      best_rate = rate;
+      at_best[name] = judged->mean;
+    }
+    const auto best = at_best.find(name);
+    row.push_back(best == at_best.end() ? "-" : fmt::format("{:g}", best_rate));
+    row.push_back(best == at_best.end() ? "-" : fmt::format("{:.1f}", best->second));
+  }
+  report.table(table);
+  if (at_usual.empty()) return;
+  report.text(rank_sentence(
+      fmt::format("the order at {:g}, the rate of this lab, where each has its best rate", usual),
+      at_best, at_usual));
+}
+
 /// A limit that keeps the flat curves apart: three times the best value. Larger ones are drawn at
 /// it.
 double limit_of(const std::vector<Series>& series) {
@@ -156,6 +203,8 @@ void report_length(const Results& results, Report& report) {
   report.chart("masked_accuracy",
                length_chart(results, "masked_accuracy", "Masked accuracy", "%", percent));
   report.table(table_over(results, "masked_accuracy", "length", percent));
+
+  report_rates(results, report);
 
   report.heading("Cost");
   report.text(

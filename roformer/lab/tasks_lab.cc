@@ -40,7 +40,9 @@ TaskKind task_of(const Json& name) {
   internal::reject("[lab] tasks must be a list of generated tasks, got ", name.excerpt());
 }
 
-RoperTask roper_task_of(std::string_view name) {
+/// The key "task" of an entry of `roper`; without it, its name.
+RoperTask roper_task_of(const Json& entry) {
+  const std::string name = Settings(entry).text(entry.contains("task") ? "task" : "name");
   for (const RoperTask task : {RoperTask::kAddition, RoperTask::kIndex, RoperTask::kPrefix}) {
     if (name == name_of(task)) return task;
   }
@@ -83,11 +85,11 @@ class TasksLab final : public Lab {
     train_length_ = settings_.integer("train_length", 1);
     for (const Json& entry : settings_.list("encodings")) config_of(entry);
     for (const Json& entry : settings_.list("roper")) {
-      check_keys(entry, {"name", "seeds", "rows", "length", "training", "model", "letters",
+      check_keys(entry, {"name", "task", "seeds", "rows", "length", "training", "model", "letters",
                          "substring", "random"});
       strings_of(entry);
       for (const bool rotated : {false, true}) {
-        roper_config(entry, roper_task_of(entry.at("name").as_string()), rotated);
+        roper_config(entry, roper_task_of(entry), rotated);
       }
     }
   }
@@ -164,9 +166,11 @@ std::vector<Row> TasksLab::run_encoding(const UnitRun& run) const {
   TrainPlan plan = plan_of(Settings(settings_.at("training")), run.device);
   plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
   plan.progress = {0.0, 0.95};
+  const Trained trained = train_model(*model, plan, std::ref(batches), run);
   std::vector<Row> rows;
-  add_curve(train_model(*model, plan, std::ref(batches), run), run, rows);
+  add_curve(trained, run, rows);
   rows.push_back(run.row("parameters", static_cast<double>(num_parameters(*model))));
+  rows.push_back(run.row("train_tokens_per_second", trained.tokens_per_second));
   const std::int64_t problems = settings_.integer("test_problems", 1);
   for (const TaskKind task : tasks_) {
     for (const std::int64_t length : test_lengths_) {
@@ -184,7 +188,7 @@ std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
   const std::string name = run.unit.variant.substr(0, slash);
   const Json entry = entry_of(settings_.list("roper"), name);
   const Settings own(entry);
-  const RoperTask task = roper_task_of(name);
+  const RoperTask task = roper_task_of(entry);
   const Config config = roper_config(entry, task, run.unit.variant.substr(slash + 1) == "roper");
   const Model model =
       make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
@@ -201,6 +205,7 @@ std::vector<Row> TasksLab::run_roper(const UnitRun& run) const {
   std::vector<Row> rows;
   add_curve(trained, run, rows);
   rows.push_back(run.row("parameters", static_cast<double>(num_parameters(*model))));
+  rows.push_back(run.row("train_tokens_per_second", trained.tokens_per_second));
   Random random(kJudgedSeed, 0);
   rows.push_back(
       run.row("loss", batch_loss(*model, roper_batch(task, 64, length, random, strings))));

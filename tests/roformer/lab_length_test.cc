@@ -21,7 +21,8 @@ constexpr const char* kModel = R"("steps": 4, "warmup_steps": 1, "rows": 2, "tra
   "corpus": {"train": "train.txt", "held_out": "held_out.txt", "held_out_texts": 2})";
 
 std::string length_config() {
-  return std::string("{") + kModel + R"(, "lengths": [16, 32, 64], "encoder_steps": 2,
+  return std::string("{") + kModel + R"(, "lengths": [16, 32, 64], "encoder_training": {"steps": 2},
+    "rates": {"steps": 2, "learning_rates": [1e-3, 3e-3]},
     "decode_tokens": 2, "cost_steps": 2,
     "decoders": [{"name": "mine", "position_encoding": "rope", "rope_theta": 500}]})";
 }
@@ -64,14 +65,17 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
             (std::set<std::string>{"training_loss step", "perplexity length",
                                    "sliding_perplexity length"}));
   EXPECT_EQ(keys_of(results, "cost mine"), std::set<std::string>{"parameters"});
+  EXPECT_EQ(
+      keys_of(results, "rate mine"),
+      (std::set<std::string>{"choice_perplexity learning_rate", "rate_perplexity learning_rate"}));
   EXPECT_TRUE(std::ranges::any_of(results.rows, [](const Row& row) {
     return row.variant == "cost mine" && row.metric == "decode_tokens_per_second" &&
            row.value > 0.0;
   }));
   for (const Row& row : results.rows) {
     EXPECT_NE(row.metric, kFailed) << row.variant << ": " << row.note;
-    const bool beyond = row.variant.find("learned") != std::string::npos &&
-                        row.at.contains("length") && row.at.at("length") > 32;
+    const bool beyond =
+        row.variant.ends_with("learned") && row.at.contains("length") && row.at.at("length") > 32;
     EXPECT_EQ(row.has_value(), !beyond) << row.variant << " " << row.metric;
     EXPECT_EQ(row.note, beyond ? "beyond its table" : "") << row.variant;
   }
@@ -80,6 +84,7 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
   EXPECT_THAT(text, HasSubstr("| mine |"));
   EXPECT_THAT(text, HasSubstr("beyond its table"));
   EXPECT_THAT(text, HasSubstr("Spearman"));
+  EXPECT_THAT(text, HasSubstr("| encoding | rate 0.001 | rate 0.003 | best rate |"));
   EXPECT_EQ(std::filesystem::exists(quick.folder / "perplexity.svg"), can_draw());
   // Speeds are medians, with their range.
   const auto speed = [&](const std::string& metric) {
@@ -92,7 +97,33 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
 }
 
 TEST_F(SmallLab, LengthIsRepeatable) {
-  expect_repeatable("length", length_config(), {"rope", "t5", "encoder rope"});
+  expect_repeatable("length", length_config(), {"rope", "t5", "encoder rope", "rate rope"});
+}
+
+TEST_F(SmallLab, EncodersHaveATrainingOfTheirOwn) {
+  const auto last_step = [&](const std::string& training, const std::string& folder) {
+    std::string config = length_config();
+    const std::string key = R"("encoder_training": {"steps": 2})";
+    config.replace(config.find(key), key.size(), R"("encoder_training": )" + training);
+    LabOptions quick = options(config, folder);
+    quick.variants = {"encoder rope"};
+    return run(find_lab("length"), quick);
+  };
+  const Results once = last_step(R"({"steps": 3})", "once");
+  EXPECT_EQ(values_of(once, "training_loss", "step"), (std::vector<double>{1, 2, 3}));
+  const Results other = last_step(R"({"steps": 3, "learning_rate": 0.5})", "other");
+  const auto loss = [](const Results& results) {
+    return summarize(results, "encoder rope", "training_loss", {{"step", 3}})->mean;
+  };
+  EXPECT_NE(loss(once), loss(other));
+}
+
+TEST_F(SmallLab, RatesNeedATextToChooseBy) {
+  std::string config = length_config();
+  const std::string key = R"("held_out_texts": 2)";
+  config.replace(config.find(key), key.size(), R"("held_out_texts": 1)");
+  EXPECT_THAT([&] { run(find_lab("length"), options(config)); },
+              testing::ThrowsMessage<std::invalid_argument>(HasSubstr("one to choose by")));
 }
 
 TEST_F(SmallLab, BaseMeasuresRetrievalAndProofs) {

@@ -126,7 +126,8 @@ TEST(TasksLab, HasTheRowsOfItsSettings) {
                                    "index/roper", "prefix/rope", "prefix/roper"));
   EXPECT_THAT(names_of(run, &Row::metric),
               UnorderedElementsAre("exact_copy", "exact_recall", "tokens_copy", "tokens_recall",
-                                   "training_loss", "parameters", "loss", "solved"));
+                                   "training_loss", "parameters", "train_tokens_per_second", "loss",
+                                   "solved"));
   for (const Row& row : run.rows) {
     if (!row.metric.starts_with("exact_") && !row.metric.starts_with("tokens_")) continue;
     EXPECT_TRUE(row.at.at("length") == 4 || row.at.at("length") == 12);
@@ -184,6 +185,12 @@ TEST(TasksLab, StringsOfRoperAreSettings) {
   EXPECT_EQ(row.find('>', 6), 13u);
   EXPECT_THROW(roper(R"(, "letters": [9, 4])"), std::invalid_argument);
   EXPECT_THROW(roper(R"(, "encoding_rate": 4)"), std::invalid_argument);
+  // An entry of another name says which task it is.
+  std::string other = tiny_tasks();
+  other.replace(other.find(R"("name": "index")"), 15, R"("name": "mine", "task": "index")");
+  EXPECT_EQ(last_loss(run_tiny("tasks", other, {"mine/rope"}), "mine/rope", "loss"),
+            last_loss(run_tiny("tasks", tiny_tasks(), {"index/rope"}), "index/rope", "loss"));
+  EXPECT_THROW(roper(R"(, "task": "juggling")"), std::invalid_argument);
 }
 
 TEST(TasksLab, AcceptsItsFullSettings) {
@@ -191,8 +198,8 @@ TEST(TasksLab, AcceptsItsFullSettings) {
   LabOptions options;
   options.folder = folder.path();
   const auto lab = find_lab("tasks").make(options);
-  // Three tasks of RoPER with two encodings, nine encodings; three seeds of those that papers rank.
-  EXPECT_EQ(lab->units().size(), 2u + 4u + 2u + 4u * 3u + 5u);
+  // Tasks of RoPER with two encodings, nine encodings; three seeds of those that papers rank.
+  EXPECT_EQ(lab->units().size(), 2u + 4u + 2u + 4u + 4u * 3u + 5u);
 }
 
 TEST(TasksLab, RejectsOtherTasks) {

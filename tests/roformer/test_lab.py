@@ -19,7 +19,7 @@ TINY = {
     "rows": 2,
     "lengths": [16, 32],
     "train_length": 16,
-    "encoder_steps": 2,
+    "encoder_training": {"steps": 2},
     "decode_tokens": 2,
     "cost_steps": 2,
     "model": {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16},
