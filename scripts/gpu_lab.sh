@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 usage() {
   cat <<'END_USAGE'
 usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--variants NAME,... [--rerun]] [--limit SECONDS]
-                          [--at-once N] [--results DIR] [--no-build] [--quick] [-D<variable>=<value> ...]
+                          [--at-once N] [--results DIR] [--no-build] [--quick] [--tests] [--no-graphs]
+                          [-D<variable>=<value> ...]
 
   --data DIR       the folder with enwiki2014_100MB.txt, or that file with .xz, and the data of the other labs; archives in it are unpacked
   --labs NAME,...  only these; default: all that `roformer lab --help` lists
@@ -17,6 +18,8 @@ usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--variants NAME,... [--r
   --rerun          drops the rows of these variants first; without it, a later call continues
   --limit SECONDS  interrupts labs so long after the build; their units write checkpoints, and the next call continues
   --at-once N      labs that run side by side on the GPU (3); `length`, which measures speed, first runs alone
+  --tests          first builds and runs the tests that training steps as CUDA graphs give the numbers of single launches
+  --no-graphs      as `roformer lab --no-graphs`
   --results DIR    where each lab's folder goes (bench/results/lab): results.json, report.md, plots, log.txt
   --no-build       uses the binaries in build/gpu-roformer, as scripts/gpu_roformer_speed.sh builds them
   --quick          the small setting, with bundled data: tries the script, also on a CPU (DEVICE=cpu)
@@ -27,7 +30,7 @@ cpu, $LIMIT the same as --limit. The exit status is the number of labs that did 
 END_USAGE
 }
 
-quick=0 rerun=0 data='' labs='' variants='' limit=${LIMIT:-} at_once=3 others=() archives=()
+quick=0 rerun=0 tests=0 graphs=() data='' labs='' variants='' limit=${LIMIT:-} at_once=3 others=() archives=()
 while (($#)); do
   case $1 in
     --data | --labs | --variants | --limit | --at-once)
@@ -35,11 +38,12 @@ while (($#)); do
       declare "${name//-/_}=${2:?$1 needs a value}"
       shift
       ;;
+    --no-graphs) graphs=(--no-graphs) ;;
     *) others+=("$1") ;;
   esac
   shift
 done
-parse_options quick rerun -- "${others[@]}"
+parse_options quick rerun tests -- "${others[@]}"
 ((quick)) || [[ -n $data || $labs == tasks ]] || { usage >&2 && exit 2; } # tasks are generated
 if [[ (-n $variants && (-z $labs || $labs == *,*)) || ($rerun == 1 && -z $variants) ]]; then
   echo "gpu_lab.sh: --variants needs one lab in --labs, and --rerun needs --variants" >&2
@@ -53,11 +57,17 @@ results=${results:-bench/results/lab}
 if ((build)) && [[ -z ${ROFORMER:-} ]]; then
   need nvidia-smi "a machine with a GPU is required"
   say "Build"
+  targets=(roformer_cli)
+  ((tests == 0)) || targets+=(roformer_lab_test)
   build_targets "$folder" "$folder/logs" -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
-    -DROTARY_PYTHON="$(command -v "${PYTHON:-python3}")" -DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
-    -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF -DROTARY_INSTALL=OFF -- roformer_cli
+    -DROTARY_PYTHON="$(command -v "${PYTHON:-python3}")" -DROTARY_BUILD_TESTS="$tests" -DROTARY_BUILD_BENCHMARKS=OFF \
+    -DROTARY_BUILD_EXAMPLES=OFF -DROTARY_BUILD_C=OFF -DROTARY_INSTALL=OFF -- "${targets[@]}"
 fi
-arguments=(--device "$device")
+if ((tests)); then
+  say "Tests"
+  "$folder/tests/roformer/roformer_lab_test" --gtest_brief=1 --gtest_filter='*StepGraph*' || fail "roformer_lab_test"
+fi
+arguments=(--device "$device" "${graphs[@]}")
 if ((quick)); then
   arguments+=(--quick)
 elif [[ -n $data ]]; then

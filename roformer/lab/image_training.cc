@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "roformer/checkpoint/tensor_files.h"
+#include "roformer/train/device_graph.h"
 #include "roformer/train/optimizer.h"
 #include "roformer/train/schedule.h"
 #include "rotary/error.h"
@@ -117,7 +118,42 @@ class VitTraining {
     const TrainOptions& options = plan_.plan.options;
     const std::int64_t step = step_ + 1;
     const ImageBatches::Batch batch = batches_.at(step);
-    const at::Tensor logits = model_.forward(normalized(batch.pixels, options.compute_type));
+    const double rate = options.learning_rate * schedule_share(options.schedule, step, steps_);
+    if (has_graph(batch)) {
+      const at::NoGradGuard no_grad;
+      batch_.pixels.copy_(batch.pixels);
+      batch_.labels.copy_(batch.labels);
+      rate_.fill_(rate);
+      graph_.launch();
+      store_.mark_written();
+    } else {
+      compute(batch, rate, {});
+    }
+    step_ = step;
+  }
+
+  /// Whether a step is a CUDA graph (device_graph.h): from the third one of this process on.
+  bool has_graph(const ImageBatches::Batch& batch) {
+    constexpr std::int64_t kStepsBefore = 2;
+    if (!tries_graph_ || !plan_.plan.graphs || !run_.graphs ||
+        !DeviceGraph::is_possible(batch.pixels.device()) || num_steps_++ < kStepsBefore) {
+      return false;
+    }
+    if (rate_.defined()) return true;
+    batch_ = {.pixels = at::empty_like(batch.pixels), .labels = at::empty_like(batch.labels)};
+    rate_ = at::zeros({1}, sum_.options());
+    tries_graph_ = graph_.try_record("a training step", [this] { compute(batch_, 1.0, rate_); });
+    if (!tries_graph_) {
+      const at::NoGradGuard no_grad;
+      store_.finish_gradients();
+    }
+    return tries_graph_;
+  }
+
+  /// A step; `factor` of the learning rate: transformer::AdamWOptions::rate.
+  void compute(const ImageBatches::Batch& batch, double rate, const at::Tensor& factor) {
+    const at::ScalarType type = plan_.plan.options.compute_type;
+    const at::Tensor logits = model_.forward(normalized(batch.pixels, type));
     const at::Tensor loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean,
                                                    /*ignore_index=*/-100, plan_.label_smoothing);
     store_.accumulate_gradients(loss);
@@ -125,11 +161,9 @@ class VitTraining {
     store_.finish_gradients();
     // Gradients of a norm above 1 are divided by it.
     const at::Tensor norm = at::linalg_vector_norm(store_.gradients()).clamp_min(1.0).view({1});
-    optimizer_.step(options.learning_rate * schedule_share(options.schedule, step, steps_), norm,
-                    never_);
+    optimizer_.step(rate, norm, never_, factor);
     store_.mark_written();
     sum_ += loss.detach();
-    step_ = step;
   }
 
   void add_point(std::int64_t count) {
@@ -156,6 +190,12 @@ class VitTraining {
   at::Tensor sum_;
   std::int64_t step_ = 0;
   std::vector<std::pair<std::int64_t, double>> curve_;
+  /// Steps of this process, while there may be a graph; its inputs.
+  std::int64_t num_steps_ = 0;
+  bool tries_graph_ = true;
+  ImageBatches::Batch batch_{};
+  at::Tensor rate_;
+  DeviceGraph graph_;
 };
 
 }  // namespace

@@ -5,6 +5,21 @@
 
 #include <c10/util/Exception.h>
 
+namespace rotary::roformer {
+
+bool DeviceGraph::try_record(const char* what, const std::function<void()>& work) {
+  try {
+    record(work);
+    return true;
+  } catch (const c10::Error& error) {
+    TORCH_WARN("no CUDA graph of ", what,
+               ", whose kernels are launched one by one: ", error.what_without_backtrace());
+    return false;
+  }
+}
+
+}  // namespace rotary::roformer
+
 #ifdef ROTARY_TORCH_CUDA
 
 #include <ATen/cuda/CUDAGraph.h>

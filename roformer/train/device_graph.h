@@ -35,6 +35,8 @@ class DeviceGraph {
   /// The memory of tensors that `work` creates is reserved for graphs of this thread: they may share
   /// it, as they run one after the other. What a graph leaves must lie in tensors from before.
   void record(const std::function<void()>& work);
+  /// The same; false, after a warning that names `what`, where record() throws c10::Error.
+  bool try_record(const char* what, const std::function<void()>& work);
   /// Launches what was recorded on the current stream. Once record() has returned.
   void launch() const;
 

@@ -6,7 +6,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/util/Exception.h>
 
 #include "roformer/train/device_graph.h"
 
@@ -270,23 +269,19 @@ bool TrainStep::record(const Inputs& inputs) {
   numbers = {.step = at::zeros_like(nonfinite_step_),
              .learning_rate = at::zeros_like(nonfinite_step_),
              .num_labels = at::zeros({}, nonfinite_step_.options())};
-  try {
-    recorded->graph.record([&] {
-      const at::Tensor loss = model_.forward(own).loss;
-      accumulate(loss.to(at::kFloat) * numbers.num_labels.to(at::kFloat), numbers.num_labels);
-      finish(/*step=*/0, /*learning_rate=*/1.0, &numbers);
-    });
-  } catch (const c10::Error& error) {
-    // Nothing has run: what is known about the gradients is mended, and the step runs as before.
+  tries_graphs_ = recorded->graph.try_record("a training step", [&] {
+    const at::Tensor loss = model_.forward(own).loss;
+    accumulate(loss.to(at::kFloat) * numbers.num_labels.to(at::kFloat), numbers.num_labels);
+    finish(/*step=*/0, /*learning_rate=*/1.0, &numbers);
+  });
+  if (tries_graphs_) {
+    recorded_ = std::move(recorded);
+  } else {
+    // Nothing has run: no gradient is one of this step.
     const at::NoGradGuard no_grad;
     store_->finish_gradients();
-    tries_graphs_ = false;
-    TORCH_WARN("[TrainStep] no CUDA graph of this model, its steps are launched one kernel at a ",
-               "time: ", error.what_without_backtrace());
-    return false;
   }
-  recorded_ = std::move(recorded);
-  return true;
+  return tries_graphs_;
 }
 
 void TrainStep::run(std::int64_t step, const Inputs& inputs, std::int64_t num_labels,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lab_testing.h"
+#include "roformer/lab/image_training.h"
 #include "roformer/lab/text_data.h"
 #include "roformer/lab/training.h"
 #include "roformer/train/device_graph.h"
@@ -314,6 +315,41 @@ TEST(StepGraph, AreMadeByThreadsAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const at::Tensor& values : found) EXPECT_TRUE(at::equal(values, wanted));
+}
+
+TEST(StepGraph, ImagesAreLearntAsBySingleLaunches) {
+  SKIP_WITHOUT_GPU();
+  const at::Device device(at::kCUDA, 0);
+  const c10::StreamGuard stream(own_stream(device));
+  lab::ImageData data{.classes = lab::kNumShapes, .size = 32};
+  data.train = lab::draw_shapes(64, 1);
+  data.train.pixels = data.train.pixels.to(device);
+  data.train.labels = data.train.labels.to(device);
+  for (const lab::PatchEncoding encoding :
+       {lab::PatchEncoding::kLearned, lab::PatchEncoding::kAxial, lab::PatchEncoding::kMixed}) {
+    std::vector<std::vector<double>> losses;
+    for (const bool graphs : {false, true}) {
+      Config layers = config_of({});
+      const lab::Vit model = lab::make_vit(
+          {.encoding = encoding, .patch = 4, .size = 32, .classes = data.classes, .layers = layers},
+          3, device);
+      lab::VitPlan plan{.batches = {.rows = 16}, .label_smoothing = 0.1};
+      plan.plan.graphs = graphs;
+      plan.plan.curve_points = 20;
+      plan.plan.options.steps = 20;
+      plan.plan.options.learning_rate = 1e-3;
+      plan.plan.options.compute_type = at::kBFloat16;
+      const lab::Trained trained =
+          lab::train_vit(*model, data, plan, {.device = device, .folder = "none"});
+      losses.emplace_back();
+      for (const auto& [step, loss] : trained.curve) losses.back().push_back(loss);
+    }
+    ASSERT_EQ(losses[0].size(), losses[1].size());
+    for (std::size_t i = 0; i < losses[0].size(); ++i) {
+      // PyTorch's attention sums gradients in any order here.
+      EXPECT_NEAR(losses[0][i], losses[1][i], 0.02) << "step " << i + 1;
+    }
+  }
 }
 
 TEST(StepGraph, TrainingContinuesFromACheckpoint) {

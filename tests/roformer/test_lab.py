@@ -173,6 +173,11 @@ def test_script_for_gpus_passes_variants_on(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert calls[0][-3:] == ["--variants", "learned,shaw", "--rerun"]
+    done, calls = gpu_lab(tmp_path, "--quick", "--labs", "length", "--no-graphs")
+    assert done.returncode == 0, done.stderr
+    assert calls == [
+        ["lab", "length", "-o", f"{out}/length", "--device", "cpu", "--no-graphs", "--quick"]
+    ]
     for wrong in (["--rerun"], ["--variants", "a"], ["--labs", "length,image", "--variants", "a"]):
         done, calls = gpu_lab(tmp_path, "--quick", *wrong)
         assert done.returncode == 2 and calls == [] and "--variants" in done.stderr
