@@ -63,8 +63,11 @@ Json length_defaults(bool quick) {
   // table or sinusoids stays at the frequencies of tokens.
   settings["encoder_training"] =
       quick ? training_defaults(100, 3e-3) : training_defaults(2500, 7e-4);
-  settings["rates"] = {{"steps", quick ? 50 : 250},
-                       {"learning_rates", quick ? Json::Array{} : Json::Array{5e-4, 1e-3, 2e-3}}};
+  // Decoders of which learning rates are tried, with the steps of the lab: those that papers rank,
+  // and the learned table. An empty list names all.
+  settings["rates"] = {
+      {"decoders", Json::Array{"rope", "alibi", "t5", "none", "learned", "sinusoidal"}},
+      {"learning_rates", quick ? Json::Array{} : Json::Array{5e-4, 1e-3, 2e-3}}};
   settings["cost_steps"] = quick ? 5 : 30;
   settings["decode_tokens"] = quick ? 16 : 64;
   settings["corpus"] = default_corpus(quick);
@@ -85,6 +88,7 @@ class LengthLab final : public Lab {
         decoders_(settings_.list("decoders")),
         encoders_(settings_.list("encoders")),
         rates_(Settings(settings_.at("rates")).numbers("learning_rates")),
+        rated_(names_of_rates()),
         text_(load_text(settings_.at("corpus"), options,
                         *std::max_element(lengths_.begin(), lengths_.end()))) {
     // Wrong keys are found before the first unit runs.
@@ -117,13 +121,9 @@ class LengthLab final : public Lab {
           Settings(settings_.at("encoder_training")).number("steps") / settings_.number("steps");
       all.push_back(std::move(unit));
     }
-    for (const Json& entry : decoders_) {
-      if (rates_.empty()) break;
-      const std::string name = entry.at("name").as_string();
-      const Settings rates(settings_.at("rates"));
+    for (const std::string& name : rated_) {
       all.push_back({.variant = std::string(kRatePrefix) + name,
-                     .cost = static_cast<double>(rates_.size()) * rates.number("steps") /
-                             settings_.number("steps"),
+                     .cost = static_cast<double>(rates_.size()),
                      .entry = name});
     }
     return all;
@@ -141,6 +141,18 @@ class LengthLab final : public Lab {
   }
 
  private:
+  std::vector<std::string> names_of_rates() const {
+    std::vector<std::string> names;
+    if (rates_.empty()) return names;
+    const Json& named = settings_.at("rates").at("decoders");
+    for (const Json& name : named.elements()) {
+      names.push_back(entry_of(decoders_, name.as_string()).at("name").as_string());
+    }
+    if (!names.empty()) return names;
+    for (const Json& entry : decoders_) names.push_back(entry.at("name").as_string());
+    return names;
+  }
+
   Config config_of(const Json& entry, Task task) const {
     Config config = model_config({settings_.at("model"), entry}, task,
                                  "settings of " + entry.at("name").as_string());
@@ -189,7 +201,7 @@ class LengthLab final : public Lab {
     return rows;
   }
 
-  /// A short training at each learning rate. Half of the held-out texts are for the choice of a rate,
+  /// A training at each learning rate. Half of the held-out texts are for the choice of a rate,
   /// the other half judges.
   std::vector<Row> run_rates(const UnitRun& run) {
     const Json& entry = entry_of(decoders_, run.unit.variant.substr(kRatePrefix.size()));
@@ -200,8 +212,6 @@ class LengthLab final : public Lab {
     choosing.held_out = text_.held_out.narrow(0, 0, texts / 2);
     judging.held_out = text_.held_out.narrow(0, texts / 2, texts - texts / 2);
     TrainPlan plan = plan_of(settings_, run.device);
-    plan.options.steps = Settings(settings_.at("rates")).integer("steps", 1);
-    plan.options.schedule.warmup_steps = std::max<std::int64_t>(1, plan.options.steps / 10);
     plan.options.encoding_rate = encoding_rate_of(entry, settings_.at("model"));
     std::vector<Row> rows;
     for (std::size_t i = 0; i < rates_.size(); ++i) {
@@ -280,6 +290,8 @@ class LengthLab final : public Lab {
   std::vector<Json> decoders_;
   std::vector<Json> encoders_;
   std::vector<double> rates_;
+  /// Names of the decoders that are trained at them.
+  std::vector<std::string> rated_;
   TextData text_;
 };
 

@@ -135,7 +135,7 @@ void report_rates(const Results& results, Report& report) {
       "Perplexity in rows of the training length after {} steps at each learning rate, on one half "
       "of "
       "the held-out texts. The best rate is the one with the lowest perplexity on the other half.",
-      results.settings.at("rates").at("steps").dump()));
+      results.settings.at("steps").dump()));
   Table table{.head = {"encoding"}, .rows = {}};
   for (const double rate : rates) table.head.push_back(fmt::format("rate {:g}", rate));
   table.head.insert(table.head.end(), {"best rate", "perplexity at the best rate"});

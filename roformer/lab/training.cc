@@ -57,9 +57,11 @@ class Training {
         read_checkpoint(found, model_, step_.parameters(),
                         {optimizer.first_moment(), optimizer.second_moment(), optimizer.steps()});
     const Json curve = internal::read_json_file(found / kCurveFile);
-    for (const Json& point : curve.elements()) {
+    for (const Json& point : curve.at("points").elements()) {
       curve_.emplace_back(point.elements().at(0).as_int64(), point.elements().at(1).as_double());
     }
+    // Of the steps since the last point.
+    step_.restore_sums(curve.at("loss_sum").as_double(), curve.at("num_labels").as_double());
   }
 
   Trained run(const MakeBatch& make_batch) {
@@ -139,13 +141,14 @@ class Training {
 
   void save() {
     read_point();
-    check(step_.peek());
+    const StatisticsCopy::Statistics sums = step_.peek();
+    check(sums);
     const auto [first, second] = step_.gather_moments();
-    const CheckpointWriter writer{.run = folder_, .keep = 1, .add_files = [this](const auto& to) {
-                                    Json curve = Json::array();
-                                    for (const auto& [step, loss] : curve_) {
-                                      curve.push_back(Json::Array{step, loss});
-                                    }
+    Json points = Json::array();
+    for (const auto& [step, loss] : curve_) points.push_back(Json::Array{step, loss});
+    const Json curve = {
+        {"points", points}, {"loss_sum", sums.loss_sum}, {"num_labels", sums.num_labels}};
+    const CheckpointWriter writer{.run = folder_, .keep = 1, .add_files = [&curve](const auto& to) {
                                     write_whole_file(to / kCurveFile, curve.dump());
                                   }};
     writer.write(model_, step_.parameters(), {first, second, step_.optimizer().steps()}, state_);

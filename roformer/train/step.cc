@@ -331,6 +331,12 @@ StatisticsCopy::Statistics TrainStep::peek() const {
   return StatisticsCopy(statistics(), norms_.numel()).read();
 }
 
+void TrainStep::restore_sums(double loss_sum, double num_labels) {
+  const at::NoGradGuard no_grad;
+  interval_sums_.select(0, kLossSum).fill_(loss_sum);
+  interval_sums_.select(0, kNumLabels).fill_(num_labels);
+}
+
 at::Tensor TrainStep::gather(const at::Tensor& shard) {
   if (!sharded_) return shard;
   at::Tensor whole = at::zeros_like(store_->values());

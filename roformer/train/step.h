@@ -91,6 +91,8 @@ class TrainStep {
   StatisticsCopy take_statistics();
   /// The statistics so far: waits for the device, and does not end the interval.
   StatisticsCopy::Statistics peek() const;
+  /// The sums of the interval are those of an earlier peek().
+  void restore_sums(double loss_sum, double num_labels);
 
   const ParameterStore& parameters() const noexcept { return *store_; }
   AdamW& optimizer() noexcept { return optimizer_; }

@@ -22,7 +22,7 @@ constexpr const char* kModel = R"("steps": 4, "warmup_steps": 1, "rows": 2, "tra
 
 std::string length_config() {
   return std::string("{") + kModel + R"(, "lengths": [16, 32, 64], "encoder_training": {"steps": 2},
-    "rates": {"steps": 2, "learning_rates": [1e-3, 3e-3]},
+    "rates": {"learning_rates": [1e-3, 3e-3], "decoders": ["rope", "mine", "learned"]},
     "decode_tokens": 2, "cost_steps": 2,
     "decoders": [{"name": "mine", "position_encoding": "rope", "rope_theta": 500}]})";
 }
@@ -68,6 +68,7 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
   EXPECT_EQ(
       keys_of(results, "rate mine"),
       (std::set<std::string>{"choice_perplexity learning_rate", "rate_perplexity learning_rate"}));
+  EXPECT_TRUE(keys_of(results, "rate none").empty());
   EXPECT_TRUE(std::ranges::any_of(results.rows, [](const Row& row) {
     return row.variant == "cost mine" && row.metric == "decode_tokens_per_second" &&
            row.value > 0.0;

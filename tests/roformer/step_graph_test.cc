@@ -9,6 +9,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <limits>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -35,9 +36,11 @@ struct GraphCase {
   Task task = Task::kCausalLm;
   std::string encoding = "rope";
   bool rotary_output = false;
+  RopeLearn learn = RopeLearn::kNothing;
+  AttentionKind attention = AttentionKind::kSoftmax;
   at::ScalarType type = at::kFloat;
   double encoding_rate = 1.0;
-  /// False where PyTorch's attention with a bias sums gradients in any order.
+  /// False where kernels are used that sum gradients in any order.
   bool same_bits = true;
 };
 
@@ -55,6 +58,9 @@ Config config_of(const GraphCase& c) {
   config.initializer_range = 0.1;
   config.position_encoding = c.encoding;
   config.rotary_output = c.rotary_output;
+  config.rope_learn = c.learn;
+  config.attention_type = c.attention;
+  if (c.attention == AttentionKind::kLinear) config.linear.kernel = LinearKernel::kFavor;
   return config;
 }
 
@@ -153,15 +159,16 @@ c10::Stream own_stream(at::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// ---- Anywhere -----------------------------------------------------------------------------------
+/// A stream that is not the default one, of the GPU if there is one.
+struct OwnStream {
+  OwnStream() {
+    if (device.is_cuda()) guard.emplace(own_stream(device));
+  }
+  at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  std::optional<c10::StreamGuard> guard{};
+};
 
-TEST(StepGraph, ACpuStepIsTheSameByEitherCall) {
-  const GraphCase c{.encoding = "t5", .encoding_rate = 30.0};
-  const Trained found = train(c, at::kCPU, true);
-  expect_equal(found, train(c, at::kCPU, false), true);
-  EXPECT_EQ(found.launched, std::vector<bool>(kSteps, false));
-  EXPECT_FALSE(DeviceGraph::is_possible(at::kCPU));
-}
+TEST(StepGraph, IsNotForACpu) { EXPECT_FALSE(DeviceGraph::is_possible(at::kCPU)); }
 
 TEST(StepGraph, NumbersOnTheDeviceAreThoseOfTheHost) {
   std::vector<at::Device> devices = {at::kCPU};
@@ -204,8 +211,6 @@ TEST(StepGraph, NumbersOnTheDeviceAreThoseOfTheHost) {
   }
 }
 
-// ---- On a GPU -----------------------------------------------------------------------------------
-
 class StepGraphCase : public testing::TestWithParam<GraphCase> {};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -215,6 +220,14 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{.name = "roper", .rotary_output = true, .type = at::kBFloat16},
         GraphCase{.name = "learned", .encoding = "learned", .type = at::kBFloat16},
         GraphCase{.name = "xpos", .encoding = "xpos", .type = at::kBFloat16},
+        GraphCase{.name = "per_head",
+                  .learn = RopeLearn::kPerHead,
+                  .type = at::kBFloat16,
+                  .same_bits = false},
+        GraphCase{.name = "favor",
+                  .attention = AttentionKind::kLinear,
+                  .type = at::kBFloat16,
+                  .same_bits = false},
         GraphCase{.name = "masked", .task = Task::kMaskedLm, .type = at::kBFloat16},
         GraphCase{.name = "t5",
                   .encoding = "t5",
@@ -233,18 +246,20 @@ INSTANTIATE_TEST_SUITE_P(
                   .same_bits = false}),
     name_of_case);
 
-TEST_P(StepGraphCase, GiveTheNumbersOfSingleLaunches) {
-  SKIP_WITHOUT_GPU();
-  const at::Device device(at::kCUDA, 0);
-  const c10::StreamGuard stream(own_stream(device));
+/// Without a GPU both are single launches.
+TEST_P(StepGraphCase, GivesTheNumbersOfSingleLaunches) {
+  const OwnStream own;
+  const at::Device device = own.device;
   const Trained found = train(GetParam(), device, true);
   expect_equal(found, train(GetParam(), device, false), GetParam().same_bits);
-  std::vector<bool> launched(kSteps, true);
+  std::vector<bool> launched(kSteps, device.is_cuda());
   launched[0] = launched[1] = launched[kOtherStep - 1] = false;
   EXPECT_EQ(found.launched, launched);
 }
 
-TEST(StepGraph, TellTheFirstStepThatIsNotFinite) {
+// ---- On a GPU -----------------------------------------------------------------------------------
+
+TEST(StepGraph, TellsTheFirstStepThatIsNotFinite) {
   SKIP_WITHOUT_GPU();
   const at::Device device(at::kCUDA, 0);
   const c10::StreamGuard stream(own_stream(device));
@@ -253,7 +268,7 @@ TEST(StepGraph, TellTheFirstStepThatIsNotFinite) {
   EXPECT_EQ(found.statistics.nonfinite_step, kSteps);
 }
 
-TEST(StepGraph, AreNotForTheDefaultStreamNorForMasks) {
+TEST(StepGraph, IsNotForTheDefaultStreamNorForMasks) {
   SKIP_WITHOUT_GPU();
   const at::Device device(at::kCUDA, 0);
   const GraphCase c{.type = at::kBFloat16};
@@ -286,7 +301,7 @@ TEST(StepGraph, WorkThatWaitsIsLaunchedAsBefore) {
   EXPECT_EQ(x.sum().item<float>(), 16.0F);
 }
 
-TEST(StepGraph, AreMadeByThreadsAtOnce) {
+TEST(StepGraph, IsMadeByThreadsAtOnce) {
   SKIP_WITHOUT_GPU();
   const at::Device device(at::kCUDA, 0);
   const GraphCase c{.rotary_output = true, .type = at::kBFloat16};
@@ -318,9 +333,8 @@ TEST(StepGraph, AreMadeByThreadsAtOnce) {
 }
 
 TEST(StepGraph, ImagesAreLearntAsBySingleLaunches) {
-  SKIP_WITHOUT_GPU();
-  const at::Device device(at::kCUDA, 0);
-  const c10::StreamGuard stream(own_stream(device));
+  const OwnStream own;
+  const at::Device device = own.device;
   lab::ImageData data{.classes = lab::kNumShapes, .size = 32};
   data.train = lab::draw_shapes(64, 1);
   data.train.pixels = data.train.pixels.to(device);
@@ -335,8 +349,8 @@ TEST(StepGraph, ImagesAreLearntAsBySingleLaunches) {
           3, device);
       lab::VitPlan plan{.batches = {.rows = 16}, .label_smoothing = 0.1};
       plan.plan.graphs = graphs;
-      plan.plan.curve_points = 20;
-      plan.plan.options.steps = 20;
+      plan.plan.curve_points = 8;
+      plan.plan.options.steps = 8;
       plan.plan.options.learning_rate = 1e-3;
       plan.plan.options.compute_type = at::kBFloat16;
       const lab::Trained trained =
@@ -353,9 +367,8 @@ TEST(StepGraph, ImagesAreLearntAsBySingleLaunches) {
 }
 
 TEST(StepGraph, TrainingContinuesFromACheckpoint) {
-  SKIP_WITHOUT_GPU();
-  const at::Device device(at::kCUDA, 0);
-  const c10::StreamGuard stream(own_stream(device));
+  const OwnStream own;
+  const at::Device device = own.device;
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / "step_graphs_continue";
   std::filesystem::remove_all(folder);
