@@ -59,8 +59,8 @@ Json length_defaults(bool quick) {
                               : std::vector{128, 256, 512, 1024, 2048, 4096, 8192};
   settings["model"] = text_model(quick);
   settings["mask_rate"] = 0.15;
-  // As in the lab `roformer`: with the rate and the warm-up of the decoders an encoder with a learned
-  // table or sinusoids stays at the frequencies of tokens.
+  // As in the lab `roformer`: with the rate and the warm-up of the decoders an encoder with a
+  // learned table or sinusoids stays at the frequencies of tokens.
   settings["encoder_training"] =
       quick ? training_defaults(100, 3e-3) : training_defaults(2500, 7e-4);
   // Decoders of which learning rates are tried, with the steps of the lab: those that papers rank,

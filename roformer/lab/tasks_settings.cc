@@ -39,10 +39,10 @@ Json roper_task(std::string_view name, std::int64_t seeds, std::int64_t rows, st
   return json;
 }
 
-/// The index of longer strings. The authors' example has 13 letters, the lengths of their strings are
-/// not published; of 2 to 16 letters there are 135 pairs of length and index, which every encoding
-/// learns. Of 16 to 64 letters there are 1,960, the index often has two digits, and a row of 641
-/// characters still holds eight problems.
+/// The index of longer strings. The authors' example has 13 letters, the lengths of their strings
+/// are not published; of 2 to 16 letters there are 135 pairs of length and index, which every
+/// encoding learns. Of 16 to 64 letters there are 1,960, the index often has two digits, and a row
+/// of 641 characters still holds eight problems.
 Json long_index(std::int64_t seeds, const Json& training, Json model) {
   Json json = roper_task("index_long", seeds, 32, 641, training, std::move(model));
   json["task"] = "index";

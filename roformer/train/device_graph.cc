@@ -31,8 +31,8 @@ bool DeviceGraph::try_record(const char* what, const std::function<void()>& work
 #include <mutex>
 #include <vector>
 
-// Not at::cuda::CUDAGraph: it registers each graph with PyTorch's generator of random numbers, which
-// threads that record and launch graphs at the same time would share.
+// Not at::cuda::CUDAGraph: it registers each graph with PyTorch's generator of random numbers,
+// which threads that record and launch graphs at the same time would share.
 
 namespace rotary::roformer {
 namespace {

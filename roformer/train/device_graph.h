@@ -27,13 +27,14 @@ class DeviceGraph {
   static bool is_possible(at::Device device);
 
   /// Records what `work` launches on the current stream, by autograd's threads, too; nothing of it
-  /// runs. Other threads may use the GPU meanwhile, on other streams. Work that ran twice before has
-  /// loaded its kernels and filled its caches. Throws c10::Error if `work` does what a graph cannot
-  /// hold, such as waiting for the GPU, copying from pageable memory or drawing random numbers, or
-  /// what `work` throws; the stream is then as before.
+  /// runs. Other threads may use the GPU meanwhile, on other streams. Work that ran twice before
+  /// has loaded its kernels and filled its caches. Throws c10::Error if `work` does what a graph
+  /// cannot hold, such as waiting for the GPU, copying from pageable memory or drawing random
+  /// numbers, or what `work` throws; the stream is then as before.
   ///
-  /// The memory of tensors that `work` creates is reserved for graphs of this thread: they may share
-  /// it, as they run one after the other. What a graph leaves must lie in tensors from before.
+  /// The memory of tensors that `work` creates is reserved for graphs of this thread: they may
+  /// share it, as they run one after the other. What a graph leaves must lie in tensors from
+  /// before.
   void record(const std::function<void()>& work);
   /// The same; false, after a warning that names `what`, where record() throws c10::Error.
   bool try_record(const char* what, const std::function<void()>& work);

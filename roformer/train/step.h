@@ -81,9 +81,9 @@ class TrainStep {
   /// begin_step(), add_batch() and update() of a step with one batch. On a GPU, the third step in
   /// succession with tensors of the same sizes, and later ones of these sizes, are launched as one
   /// CUDA graph, with the same numbers. Otherwise a step of a small model takes as long as the host
-  /// takes to launch its hundreds of kernels, those of the backward pass in a thread that all models
-  /// of a process share. Not with several ranks, frozen parameters, masks, packed sequences, labels
-  /// without their indices (LogitsAt::kLabels), nor on the default stream.
+  /// takes to launch its hundreds of kernels, those of the backward pass in a thread that all
+  /// models of a process share. Not with several ranks, frozen parameters, masks, packed sequences,
+  /// labels without their indices (LogitsAt::kLabels), nor on the default stream.
   void run(std::int64_t step, const Inputs& inputs, std::int64_t num_labels, double learning_rate);
   /// Whether the last run() launched a graph.
   bool launched_graph() const noexcept { return launched_graph_; }
@@ -120,7 +120,8 @@ class TrainStep {
   /// Backward pass of the sum of losses, which counts for `num_labels`, a number or a tensor.
   template <typename Number>
   void accumulate(const at::Tensor& sum, const Number& num_labels);
-  /// update() with the step's number and learning rate, or, where `numbers` is not null, with those.
+  /// update() with the step's number and learning rate, or, where `numbers` is not null, with
+  /// those.
   void finish(std::int64_t step, double learning_rate, const StepNumbers* numbers);
 
   /// The parameters of the options' `freeze` need no gradient, or all do.

@@ -77,8 +77,8 @@ struct GradNormState {
   /// [1], float64, and [segments], float32: that step and its norms.
   at::Tensor nonfinite_step{};
   at::Tensor nonfinite_norms{};
-  /// [1], float64: the number of the step, read when the kernel runs, so that a CUDA graph sees that
-  /// of each launch. Undefined: the argument `step` of clip_and_check().
+  /// [1], float64: the number of the step, read when the kernel runs, so that a CUDA graph sees
+  /// that of each launch. Undefined: the argument `step` of clip_and_check().
   at::Tensor step{};
 };
 /// Divides norms by the number of labels, clips and checks for non-finite values. `clip_norm` 0: no
