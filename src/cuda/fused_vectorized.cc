@@ -110,10 +110,10 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
   return true;
 }
 
-FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t warp_heads,
-                                            std::int64_t max_warps,
-                                            FusedVectorizedParams& to) noexcept {
-  const std::int32_t step_heads = kWarpLanes / to.angles.fragments * warp_heads;
+namespace {
+
+/// Divides the heads into steps of `step_heads`; returns their number.
+std::int32_t number_steps(std::int32_t step_heads, FusedVectorizedParams& to) noexcept {
   std::int32_t steps = 0;
   for (FusedTileOperand& o : to.operands) {
     o.first_step = steps;
@@ -121,16 +121,39 @@ FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t war
     o.end_step = steps;
     if (o.rotates) to.rotated_steps = steps;
   }
-  const std::int32_t tokens = to.angles.tokens;
-  const std::int64_t max_parts = max_warps / (std::int64_t{batch} * tokens);
+  return steps;
+}
+
+std::uint32_t prefetching_blocks(std::int64_t prefetch_bytes, std::int32_t block_packs,
+                                 const VectorizedParams& angles) noexcept {
+  if (!angles.overlaps) return 0;
+  return static_cast<std::uint32_t>(prefetch_bytes / (block_packs * kPackBytes));
+}
+
+}  // namespace
+
+FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t heads,
+                                            std::int64_t max_warps, std::int64_t prefetch_bytes,
+                                            FusedVectorizedParams& to) noexcept {
+  const std::int32_t steps = number_steps(kWarpLanes / to.angles.fragments * heads, to);
+  const std::int64_t max_parts = max_warps / (std::int64_t{batch} * to.angles.tokens);
   const auto parts = static_cast<std::int32_t>(std::clamp<std::int64_t>(max_parts, 1, steps));
   to.part_steps = ceil_div(steps, parts);
-  const std::int32_t warps = std::min(kFusedBlockWarps, tokens);
-  return {.tiles = static_cast<std::uint32_t>(ceil_div(tokens, warps)),
-          .parts = static_cast<std::uint32_t>(ceil_div(steps, to.part_steps)),
-          .warps = static_cast<std::uint32_t>(warps),
-          .shared_bytes = static_cast<std::uint32_t>(warps * 4 * to.angles.pair_count *
-                                                     static_cast<std::int32_t>(sizeof(float)))};
+  // They prefetch their first step.
+  to.angles.prefetch_blocks = prefetching_blocks(prefetch_bytes, kWarpLanes * 2 * heads, to.angles);
+  return {.parts = static_cast<std::uint32_t>(ceil_div(steps, to.part_steps))};
+}
+
+FusedVectorizedShape shape_fused_block(std::int32_t lanes, std::int32_t heads,
+                                       std::int32_t max_warps, std::int64_t prefetch_bytes,
+                                       FusedVectorizedParams& to) noexcept {
+  const std::int32_t warps_of_token = ceil_div(number_steps(kWarpLanes / lanes, to), heads);
+  const std::int32_t parts = ceil_div(warps_of_token, max_warps);
+  const std::int32_t warps = ceil_div(warps_of_token, parts);
+  const std::int32_t packs_of_lane = 2 * to.angles.fragments / lanes;  // 2, or 1 of half packs
+  to.angles.prefetch_blocks =
+      prefetching_blocks(prefetch_bytes, warps * kWarpLanes * heads * packs_of_lane, to.angles);
+  return {.parts = static_cast<std::uint32_t>(parts), .warps = static_cast<std::uint32_t>(warps)};
 }
 
 }  // namespace rotary::internal::cuda

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Parameters of fused_vectorized and fused_step, the fastest of the fused kernels, and whether they
+// Parameters of fused_vectorized and fused_block, the fastest of the fused kernels, and whether they
 // take a launch:
 // whole heads of 16-byte packs, a power of two of them, rotated by equal pairings with exact angles
 // at integer positions; a RMS norm of each head in the order of a warp (sum_lanes 32), or none; and
@@ -18,7 +18,6 @@ namespace rotary::internal::cuda {
 inline constexpr int kFusedVectorizedOperands = 3;  // q, k and v
 /// Lanes that share a head: a power of two up to a warp.
 inline constexpr std::int32_t kMinFusedLanes = 4;
-inline constexpr std::int32_t kFusedBlockWarps = 4;
 
 /// One tensor. A warp handles a token, or a part of it, in steps of the heads that its lanes hold
 /// at once.
@@ -54,20 +53,26 @@ struct FusedVectorizedParams {
   SlotParams slots;
 };
 
+/// Grid: [tokens][batch][parts of a token]; `warps` of a block.
 struct FusedVectorizedShape {
-  std::uint32_t tiles = 0;  // of tokens
-  std::uint32_t parts = 1;  // of a token
-  std::uint32_t warps = 0;  // of a block, each with a token
-  std::uint32_t shared_bytes = 0;
+  std::uint32_t parts = 1;
+  std::uint32_t warps = 1;
 };
 
 /// False where the kernel does not apply.
 bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedParams& to) noexcept;
 
-/// A step has `warp_heads` heads in each thread. A token is split among warps while there are at
-/// most `max_warps` of them.
-FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t warp_heads,
-                                            std::int64_t max_warps,
+/// Of fused_vectorized, whose steps have `heads` heads in each thread. A token is split among blocks
+/// while there are at most `max_warps` of them. The first blocks prefetch `prefetch_bytes` while the
+/// previous launch drains.
+FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t heads,
+                                            std::int64_t max_warps, std::int64_t prefetch_bytes,
                                             FusedVectorizedParams& to) noexcept;
+
+/// Of fused_block, with at most `max_warps` warps in a block, whose threads have a part of `heads`
+/// heads, `lanes` of them sharing one.
+FusedVectorizedShape shape_fused_block(std::int32_t lanes, std::int32_t heads,
+                                       std::int32_t max_warps, std::int64_t prefetch_bytes,
+                                       FusedVectorizedParams& to) noexcept;
 
 }  // namespace rotary::internal::cuda

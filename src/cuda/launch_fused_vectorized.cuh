@@ -1,15 +1,17 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Chooses the tuned fused kernel for a launch, and its shape.
+// Chooses the tuned fused kernel for a launch, and its shape, where each was measured fastest
+// (docs/fused.md).
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/device/fused_step.cuh"
+#include "cuda/device/fused_block.cuh"
 #include "cuda/device/fused_vectorized.cuh"
 #include "cuda/launch_fused_vectorized.h"
 #include "cuda/launch_kernel.cuh"
@@ -17,40 +19,102 @@
 
 namespace rotary::internal::cuda {
 
-/// Warps into which a launch is split: some waves of all multiprocessors, so that they end
-/// together.
+/// Warps into which a launch of fused_vectorized is split: some waves of all multiprocessors, so
+/// that they end together.
 inline constexpr std::int64_t kMaxFusedWarps = 30000;
-/// Launches of up to so many warps with one step each are decoding steps.
-inline constexpr std::int64_t kMaxStepWarps = 5000;
+/// Launches of up to so many steps, of heads that lanes with whole packs hold at once, are decoding
+/// steps; without stores, those of up to so many are short.
+inline constexpr std::int64_t kMaxDecodingSteps = 5000;
+inline constexpr std::int64_t kMaxShortSteps = 160'000;
+/// Bytes that the first blocks prefetch while the previous launch drains.
+inline constexpr std::int64_t kFusedPrefetch = 12 << 20;
+inline constexpr std::int64_t kShortPrefetch = 6 << 20;
+/// Of decoding steps.
+inline constexpr std::int64_t kFewTokens = 16;
+inline constexpr std::int64_t kMediumTokens = 128;
+/// Packs of four elements in decoding steps.
+inline constexpr int kStepPack = 4;
 
-/// fused_step takes weights of the elements' type only.
-inline bool is_decoding_step(const FusedVectorizedParams& p, std::int32_t batch,
-                             bool is_float) noexcept {
+using StepConfig = FusedBlockConfig<kStepPack, 1, WeightsIn::kRegisters, 0, 320, 4>;
+using HelpedStepConfig = FusedBlockConfig<kStepPack, 1, WeightsIn::kShared, 2, 224, 5>;
+template <class Element>
+using ShortConfig = FusedBlockConfig<Element::kPerPack, 2, WeightsIn::kShared, 0, 96, 10>;
+
+template <class Element, Pairing kPairing, int kLanes, bool kStores, class Config>
+cudaError_t launch_fused_block(std::int32_t batch, std::int32_t max_warps,
+                               std::int64_t prefetch_bytes, FusedVectorizedParams& p,
+                               cudaStream_t stream) noexcept {
+  using Head = LaneHead<Element, kPairing, kLanes, Config::kCount>;
+  const FusedVectorizedShape shape =
+      shape_fused_block(kLanes, Config::kHeads, max_warps, prefetch_bytes, p);
+  const dim3 grid(static_cast<unsigned>(p.angles.tokens), static_cast<unsigned>(batch),
+                  shape.parts);
+  const dim3 block(32, shape.warps + Config::kHelpers);
+  return launch_kernel(fused_block<Element, kPairing, kLanes, kStores, Config>, p, grid, block,
+                       kFusedBlockBytes<Head, Config>, p.angles.overlaps, stream);
+}
+
+/// What decides between the kernels.
+struct FusedLaunch {
+  std::int64_t tokens = 0;
+  std::int64_t steps = 0;  // of heads that lanes with whole packs hold at once
+  bool stores = false;
+  bool has_own_weights = true;  // of the elements' type
+};
+
+template <class Element>
+FusedLaunch describe_launch(std::int32_t batch, const FusedVectorizedParams& p) noexcept {
+  FusedLaunch launch{.tokens = std::int64_t{p.angles.tokens} * batch};
   const std::int32_t warp_heads = 32 / p.angles.fragments;
-  std::int64_t steps = 0;
   for (const FusedTileOperand& o : p.operands) {
-    if (o.weight != nullptr && o.has_float_weight != is_float) return false;
-    steps += ceil_div(o.heads, warp_heads);
+    launch.stores = launch.stores || o.store != kNoStore;
+    if (o.weight != nullptr && o.has_float_weight != std::is_same_v<Element, Float32>) {
+      launch.has_own_weights = false;
+    }
+    launch.steps += ceil_div(o.heads, warp_heads) * launch.tokens;
   }
-  return steps * p.angles.tokens * batch <= kMaxStepWarps;
+  return launch;
+}
+
+/// A decoding step, `kLanes` of whose lanes share a head.
+template <class Element, Pairing kPairing, int kLanes>
+cudaError_t launch_decoding_step(const FusedLaunch& launch, std::int32_t batch,
+                                 FusedVectorizedParams& p, cudaStream_t stream) noexcept {
+  const bool is_medium = launch.tokens > kFewTokens && launch.tokens <= kMediumTokens;
+  if (launch.stores) {
+    return launch_fused_block<Element, kPairing, kLanes, true, StepConfig>(
+        batch, is_medium ? 4 : 10, 0, p, stream);
+  }
+  if (is_medium || !launch.has_own_weights) {
+    return launch_fused_block<Element, kPairing, kLanes, false, HelpedStepConfig>(batch, 5, 0, p,
+                                                                                  stream);
+  }
+  return launch_fused_block<Element, kPairing, kLanes, false, StepConfig>(
+      batch, launch.tokens <= kFewTokens ? 3 : 10, 0, p, stream);
 }
 
 template <class Element, Pairing kPairing, int kLanes>
 cudaError_t launch_fused_vectorized(std::int32_t batch, FusedVectorizedParams& p,
                                     cudaStream_t stream) noexcept {
-  bool stores = false;
-  for (const FusedTileOperand& o : p.operands) stores = stores || o.store != kNoStore;
-  const bool is_step = is_decoding_step(p, batch, std::is_same_v<Element, Float32>);
+  const FusedLaunch launch = describe_launch<Element>(batch, p);
+  constexpr int kStepLanes = kLanes * (Element::kPerPack / kStepPack);
+  if constexpr (kStepLanes <= 32) {
+    if (launch.steps <= kMaxDecodingSteps && (launch.has_own_weights || !launch.stores)) {
+      return launch_decoding_step<Element, kPairing, kStepLanes>(launch, batch, p, stream);
+    }
+  }
+  if (!launch.stores && launch.steps <= kMaxShortSteps) {
+    return launch_fused_block<Element, kPairing, kLanes, false, ShortConfig<Element>>(
+        batch, 3, kShortPrefetch, p, stream);
+  }
+  const auto kernel = launch.stores ? fused_vectorized<Element, kPairing, kLanes, true>
+                                    : fused_vectorized<Element, kPairing, kLanes, false>;
   const FusedVectorizedShape shape =
-      is_step ? shape_fused_vectorized(batch, 1, kMaxStepWarps, p)
-              : shape_fused_vectorized(batch, kFusedWarpHeads, kMaxFusedWarps, p);
-  const auto kernel = is_step  ? (stores ? fused_step<Element, kPairing, kLanes, true>
-                                         : fused_step<Element, kPairing, kLanes, false>)
-                      : stores ? fused_vectorized<Element, kPairing, kLanes, true>
-                               : fused_vectorized<Element, kPairing, kLanes, false>;
-  const dim3 grid(shape.tiles, static_cast<unsigned>(batch), shape.parts);
-  return launch_kernel(kernel, p, grid, dim3(32, shape.warps), shape.shared_bytes,
-                       p.angles.overlaps, stream);
+      shape_fused_vectorized(batch, kFusedWarpHeads, kMaxFusedWarps, kFusedPrefetch, p);
+  const dim3 grid(static_cast<unsigned>(p.angles.tokens), static_cast<unsigned>(batch),
+                  shape.parts);
+  constexpr std::size_t kShared = 4 * kLanes * Element::kPerPack * sizeof(float);
+  return launch_kernel(kernel, p, grid, dim3(32), kShared, p.angles.overlaps, stream);
 }
 
 template <class Element, Pairing kPairing>

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The launches of fused_vectorized and fused_step, a file for each element type, as they take long
+// The launches of fused_vectorized and fused_block, a file for each element type, as they take long
 // to compile.
 #pragma once
 

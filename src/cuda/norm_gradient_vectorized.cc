@@ -70,9 +70,10 @@ NormGradientShape shape_of(const NormGradientVectorizedParams& p) noexcept {
   const auto pairs = static_cast<std::uint32_t>(p.angles.pair_count);
   const std::uint32_t row_bytes = 2 * (pairs / packs * lanes) * 4;
   const std::uint32_t sum_bytes = kWarps * (kWarpLanes / lanes) * 2 * pairs * 4;
-  return {.lanes = static_cast<std::int32_t>(lanes),
-          .warps = kWarps,
-          .shared_bytes = std::max((1 + kWarps) * row_bytes, sum_bytes)};
+  return {
+      .lanes = static_cast<std::int32_t>(lanes),
+      .warps = kWarps,
+      .shared_bytes = kNormGradientStageFloats * 4 + std::max((1 + kWarps) * row_bytes, sum_bytes)};
 }
 
 }  // namespace

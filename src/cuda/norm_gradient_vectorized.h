@@ -12,8 +12,12 @@
 
 namespace rotary::internal::cuda {
 
-inline constexpr int kMaxNormGradientThreads = 64;
-inline constexpr int kNormGradientBlocks = 8;  // of a multiprocessor
+inline constexpr int kMaxNormGradientThreads = 128;
+inline constexpr int kNormGradientBlocks = 4;  // of a multiprocessor
+/// Steps of which the packs are on their way, and their shared memory: four packs of each thread.
+inline constexpr int kNormGradientStages = 2;
+inline constexpr int kNormGradientStageFloats =
+    kNormGradientStages * 4 * kMaxNormGradientThreads * 4;
 
 /// One operand. Strides are in packs.
 struct NormGradientTileOperand {

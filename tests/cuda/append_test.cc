@@ -225,7 +225,7 @@ TEST(CudaAppend, AnyCombination) {
   }
 }
 
-// The fastest kernels, fused_step for few tokens and fused_vectorized, take whole heads and norms
+// The fastest kernels, fused_block for few tokens and fused_vectorized, take whole heads and norms
 // in the order of a warp. Both are given what they take, and what only one or none of them does.
 
 /// On a GPU the reciprocal root is the device's, and rounds otherwise than the CPU's now and then.
@@ -261,19 +261,19 @@ TEST(CudaAppend, WholeHeadsInDecodingSteps) {
             c.norm.rounding = rounding;
             c.pairing = pairing;
             c.slots = SlotKind::kPaged;
-            expect_chain_by("fused_step", c);
+            expect_chain_by("fused_block", c);
             c.seed = 3;  // queries have a norm without a weight
             c.batch = 2;
             c.blocks = 4;
             c.block_size = 16;
-            expect_chain_by("fused_step", c);
+            expect_chain_by("fused_block", c);
             c.slots = SlotKind::kSequences;
             c.blocks = 15;
             c.axes = 1;
             c.inputs = InputLayout::kGaps;
             c.query = QueryKind::kInPlace;
             c.layout = CacheLayout::kInterleaved;
-            expect_chain_by("fused_step", c);
+            expect_chain_by("fused_block", c);
           }
         }
       }
@@ -292,11 +292,11 @@ TEST(CudaAppend, WholeHeadsQuantised) {
             c.scale = scale;
             c.use = use;
             c.norm.kind = norm;
-            expect_chain_by("fused_step", c);
+            expect_chain_by("fused_block", c);
             c.quantized_values = stored == DType::kInt8 ? DType::kFloat8E4M3 : DType::kInt8;
             c.layout = CacheLayout::kHeadMajor;
             c.block_size = 16;
-            expect_chain_by("fused_step", c);
+            expect_chain_by("fused_block", c);
             if (norm == NormKind::kNone || type == DType::kFloat32) continue;
             c.weight_type = DType::kFloat32;
             expect_chain_by("fused_vectorized", c);
@@ -348,7 +348,7 @@ TEST(CudaAppend, OtherKernelsForWhatTheFastestDoNotTake) {
     expect_chain_by("fused_heads", c);
     c = whole;
     c.axes = 3;
-    expect_chain_by("fused_step", c);
+    expect_chain_by("fused_block", c);
   }
 }
 

@@ -80,6 +80,19 @@ struct HalfElement {
     for (int i = 0; i < 4; ++i) result.words[i] = device::pack_two<T>(v[2 * i], v[2 * i + 1]);
     return result;
   }
+  /// Packs of four elements.
+  static __device__ __forceinline__ void unpack(const Packed<8>& pack, float (&v)[4]) {
+    for (int i = 0; i < 2; ++i) {
+      const float2 two = device::unpack_two<T>(pack.words[i]);
+      v[2 * i] = two.x;
+      v[2 * i + 1] = two.y;
+    }
+  }
+  static __device__ __forceinline__ Packed<8> pack(const float (&v)[4], NoStoreParams = {}) {
+    Packed<8> result;
+    for (int i = 0; i < 2; ++i) result.words[i] = device::pack_two<T>(v[2 * i], v[2 * i + 1]);
+    return result;
+  }
 };
 
 using BFloat16 = HalfElement<__nv_bfloat16>;

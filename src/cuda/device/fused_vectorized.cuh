@@ -3,12 +3,13 @@
 
 // The fastest fused kernel: norm, rotation and store of whole heads (cuda/fused_vectorized.h). A
 // warp handles the heads of a token, so that cos and sin are computed once for all of them, and no
-// warp waits for another.
+// warp waits for another, nor for another to end.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/device/grid_dependency.cuh"
+#include "cuda/device/kernel_config.cuh"
 #include "cuda/device/lane_head.cuh"
 #include "cuda/device/quantize.cuh"
 #include "cuda/device/store_slots.cuh"
@@ -17,16 +18,16 @@
 namespace rotary::internal::cuda {
 
 /// Both packs of a lane to a cache, in the type of its elements.
-template <class Element, int kLanes>
-__device__ __forceinline__ void store_to_cache(const StoreParams& store, char* head,
-                                               std::int32_t lane,
-                                               const float (&a)[Element::kPerPack],
-                                               const float (&b)[Element::kPerPack],
+template <class Head>
+__device__ __forceinline__ void store_to_cache(const StoreParams& store, char* to,
+                                               std::int32_t lane, const Head& head,
                                                const Quantizer& quantize) {
-  constexpr int kCount = Element::kPerPack;
+  using Element = typename Head::ElementType;
+  constexpr int kCount = Head::kCount;
   if (!is_quantized(store.type)) {
-    store_packed(head + lane * 16, Element::pack(a));
-    store_packed(head + (lane + kLanes) * 16, Element::pack(b));
+    constexpr std::int32_t kPackBytes = sizeof(typename Head::Pack);
+    store_packed(to + lane * kPackBytes, Element::pack(head.a));
+    store_packed(to + (lane + Head::kLanes) * kPackBytes, Element::pack(head.b));
     return;
   }
   // The unfused chain rounds to the tensor's type before it quantises.
@@ -40,8 +41,8 @@ __device__ __forceinline__ void store_to_cache(const StoreParams& store, char* h
     }
     return codes;
   };
-  store_packed(head + lane * kCount, codes_of(a));
-  store_packed(head + (lane + kLanes) * kCount, codes_of(b));
+  store_packed(to + lane * kCount, codes_of(head.a));
+  store_packed(to + (lane + Head::kLanes) * kCount, codes_of(head.b));
 }
 
 /// A head to its result or, unless its token has no slot, into the cache. `to`: of its first pack.
@@ -56,12 +57,11 @@ __device__ __forceinline__ void store_head(const FusedVectorizedParams& p,
     const StoreParams& store = p.stores[o.store];
     const Quantizer quantize =
         is_quantized(store.type) ? given_quantizer(store, h) : Quantizer{1.0f, true, store.type};
-    store_to_cache<Element, Head::kLanes>(store,
-                                          StoredToken(store, slot).data + h * store.head_stride,
-                                          lane, head.a, head.b, quantize);
+    store_to_cache(store, StoredToken(store, slot).data + h * store.head_stride, lane, head,
+                   quantize);
   } else {
     store_packed(to, Element::pack(head.a));
-    store_packed(to + Head::kLanes * 16, Element::pack(head.b));
+    store_packed(to + Head::kLanes * sizeof(typename Head::Pack), Element::pack(head.b));
   }
 }
 
@@ -96,28 +96,27 @@ __device__ __forceinline__ void touch_parameters(const FusedVectorizedParams& p,
   }
 }
 
-// Measured fastest (docs/fused.md): heads of a thread in a step, and blocks of a multiprocessor.
+// Measured fastest (docs/fused.md): heads of a thread in a step, and warps of a multiprocessor.
 inline constexpr int kFusedWarpHeads = 2;
-inline constexpr int kFusedBlocks = 6;
+inline constexpr int kFusedWarps = 24;
 
-/// Block: [tokens][32], a warp for a token or a part of its heads; grid: [tiles of tokens][batch]
-/// [parts of a token]. In a step of a warp each thread has a part of kHeads heads.
+/// Block: a warp, for a token or a part of its heads; grid: [tokens][batch][parts of a token]. In a
+/// step each thread has a part of kHeads heads.
 template <class Element, Pairing kPairing, int kLanes, bool kStores>
-__global__ void __launch_bounds__(32 * kFusedBlockWarps, kFusedBlocks)
+__global__ void __launch_bounds__(32, kFusedWarps)
     fused_vectorized(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes>;
   constexpr int kHeads = kFusedWarpHeads;
   constexpr std::int32_t kWarpHeads = 32 / kLanes;
   constexpr std::int32_t kHeadDim = 2 * Head::kCount * kLanes;
-  extern __shared__ __align__(16) float memory[];  // [warps][cos, sin, weights]
+  extern __shared__ __align__(16) float memory[];  // cos, sin, weights
   if (p.angles.overlaps) launch_dependent_grids();
-  const auto token = static_cast<std::int32_t>(blockIdx.x * blockDim.y + threadIdx.y);
-  if (token >= p.angles.tokens) return;
+  const auto token = static_cast<std::int32_t>(blockIdx.x);
   const auto batch = static_cast<std::int32_t>(blockIdx.y);
   const auto lane = static_cast<std::int32_t>(threadIdx.x % kLanes);
   const auto head_of_warp = static_cast<std::int32_t>(threadIdx.x / kLanes);
   const auto first_step = static_cast<std::int32_t>(blockIdx.z) * p.part_steps;
-  float* const row = memory + static_cast<std::int32_t>(threadIdx.y) * 2 * kHeadDim;
+  float* const row = memory;
   float* const weights = row + kHeadDim;
   bool has_row = first_step >= p.rotated_steps;  // or needs none
   WarpRow<Head> row_inputs;
@@ -125,6 +124,19 @@ __global__ void __launch_bounds__(32 * kFusedBlockWarps, kFusedBlocks)
   int k = 0;
   while (k + 1 < kFusedVectorizedOperands && first_step >= p.operands[k].end_step) ++k;
   touch_parameters<kStores>(p, p.operands[k]);
+  if (is_prefetching_block(p.angles.prefetch_blocks)) {
+    const FusedTileOperand& o = p.operands[k];
+    const std::int32_t h = (first_step - o.first_step) * (kHeads * kWarpHeads) + head_of_warp;
+    const char* from =
+        pack_address(o.in, batch * o.in_batch + token * o.in_token + h * o.in_head + lane);
+#pragma unroll
+    for (int j = 0; j < kHeads; ++j) {
+      if (h + j * kWarpHeads >= o.heads) break;
+      prefetch_l2(from);
+      prefetch_l2(from + kLanes * 16);
+      from += std::int64_t{o.in_head} * (kWarpHeads * 16);
+    }
+  }
   wait_on_dependent_grids();
 
   if (!has_row) row_inputs.fetch_positions(p.angles, batch, token);
@@ -147,7 +159,7 @@ __global__ void __launch_bounds__(32 * kFusedBlockWarps, kFusedBlocks)
     const std::int64_t in_stride = std::int64_t{o.in_head} * (kWarpHeads * 16);
     const std::int64_t out_stride = std::int64_t{o.out_head} * (kWarpHeads * 16);
     const std::int32_t heads = o.heads;
-    WarpWeights<Element, kLanes> fetched;
+    WarpWeights<Head> fetched;
     const bool normalizes = !kStores || o.normalizes;
     if (normalizes) fetched.fetch(o, kLanes);
     bool has_weight = !normalizes;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the tuned kernels of norms share. kLanes lanes of a warp share a head: each holds two packs
-// of it, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes
+// of it, of 16 bytes or of four elements, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes
 // a few shuffles. cos, sin and the weights of the norm are in shared memory, a row for each warp.
 #pragma once
 
@@ -20,17 +20,18 @@
 namespace rotary::internal::cuda {
 
 /// A head's part of one lane as floats, and what is done to it.
-template <class Element, Pairing kPairing, int kLanesOfHead>
+template <class Element, Pairing kPairing, int kLanesOfHead, int kElements = Element::kPerPack>
 struct LaneHead {
   using ElementType = Element;
   static constexpr int kLanes = kLanesOfHead;
-  static constexpr int kCount = Element::kPerPack;
+  static constexpr int kCount = kElements;  // of a pack
   static constexpr bool kHalf = kPairing == Pairing::kHalf;
+  using Pack = Packed<kCount* static_cast<int>(sizeof(typename Element::Storage))>;
 
   float a[kCount];  // pack `lane`
   float b[kCount];  // pack `lane + lanes`
 
-  __device__ __forceinline__ void unpack(const Packed<16>& first, const Packed<16>& second) {
+  __device__ __forceinline__ void unpack(const Pack& first, const Pack& second) {
     Element::unpack(first, a);
     Element::unpack(second, b);
   }
@@ -120,26 +121,35 @@ struct LaneHead {
 /// Weights of a norm as floats, 1 where there are none, in shared memory by one warp: in the order
 /// of rows of cos and sin, the first halves of all first packs, their second halves, then those of
 /// the second packs. Fetched before other loads, and stored when these are in flight.
-template <class Element, int kLanes>
+template <class Head>
 struct WarpWeights {
-  static constexpr int kHalfPack = Element::kPerPack / 2;
+  using Element = typename Head::ElementType;
+  static constexpr bool kIsFloat = std::is_same_v<Element, Float32>;
+  static constexpr int kLanes = Head::kLanes;
+  static constexpr int kHalfPack = Head::kCount / 2;
   static constexpr int kHalves = (4 * kLanes + 31) / 32;  // half packs of a thread
   std::uint32_t words[kHalves][4];
 
+  /// `packs`: of half a head.
   template <class Operand>
   __device__ __forceinline__ void fetch(const Operand& o, std::int32_t packs) {
     if (o.weight == nullptr) return;
-    const std::int32_t bytes = o.has_float_weight ? kHalfPack * 4 : 8;
+    const std::int32_t bytes = kHalfPack * (kIsFloat || o.has_float_weight ? 4 : 2);
     const char* const from =
         static_cast<const char*>(o.weight) + static_cast<std::int32_t>(threadIdx.x) * bytes;
 #pragma unroll
     for (int i = 0; i < kHalves; ++i) {
       if (static_cast<std::int32_t>(threadIdx.x) + 32 * i >= 4 * packs) continue;
-      const Packed<8> two = load_packed8(from + 32 * i * bytes);
+      const char* const at = from + 32 * i * bytes;
+      if (bytes == 4) {
+        words[i][0] = load_u32(at);
+        continue;
+      }
+      const Packed<8> two = load_packed8(at);
       words[i][0] = two.words[0];
       words[i][1] = two.words[1];
       if (bytes == 8) continue;  // the same for all threads
-      const Packed<8> others = load_packed8(from + 32 * i * bytes + 8);
+      const Packed<8> others = load_packed8(at + 8);
       words[i][2] = others.words[0];
       words[i][3] = others.words[1];
     }
@@ -160,7 +170,7 @@ struct WarpWeights {
         float w = 1.0f;
         if (o.weight != nullptr) {
           w = __uint_as_float(words[i][e]);
-          if constexpr (!std::is_same_v<Element, Float32>) {
+          if constexpr (!kIsFloat) {
             const float2 two = device::unpack_two<typename Element::Type>(words[i][e / 2]);
             if (!o.has_float_weight) w = e % 2 == 0 ? two.x : two.y;
           }

@@ -29,6 +29,92 @@ struct TokenOfRank {
   }
 };
 
+/// The packs of x and of the gradient that the lanes of a warp hold at once, copied to shared
+/// memory kNormGradientStages steps ahead: each thread copies and reads its own, so that nothing but
+/// its own copies is waited for.
+template <int kWarpHeads>
+class GradientLoads {
+ public:
+  /// The steps from number `step` of the token `rank` on.
+  __device__ __forceinline__ GradientLoads(const NormGradientVectorizedParams& p,
+                                           const NormGradientTileOperand& o, Packed<16>* stages,
+                                           std::uint32_t rank, std::int32_t step,
+                                           std::int32_t token_steps, std::uint32_t count)
+      : p_(p),
+        o_(o),
+        own_(stages + threadIdx.y * 32 + threadIdx.x),
+        rank_(rank),
+        token_steps_(token_steps),
+        left_of_token_(token_steps - step),
+        left_(count) {
+    seek(step);
+  }
+
+  __device__ __forceinline__ void prefetch() const {
+    if (left_ == 0 || !in_range()) return;
+    prefetch_l2(x_);
+    prefetch_l2(x_ + packs() * 16);
+    prefetch_l2(g_);
+    prefetch_l2(g_ + packs() * 16);
+  }
+
+  /// Copies the next step's packs, if there is one: always a group of copies.
+  __device__ __forceinline__ void start(std::uint32_t stage) {
+    if (left_ > 0) {
+      --left_;
+      if (in_range()) {
+        copy_to_shared(at(stage, 0), x_);
+        copy_to_shared(at(stage, 1), x_ + packs() * 16);
+        copy_to_shared(at(stage, 2), g_);
+        copy_to_shared(at(stage, 3), g_ + packs() * 16);
+      }
+      h_ += kWarpHeads;
+      x_ += std::int64_t{o_.in_head} * (kWarpHeads * 16);
+      g_ += std::int64_t{o_.grad_head} * (kWarpHeads * 16);
+      if (--left_of_token_ == 0) {
+        left_of_token_ = token_steps_;
+        ++rank_;
+        if (left_ > 0) seek(0);
+      }
+    }
+    commit_copies();
+  }
+
+  /// Pack k of the oldest step: two of x, two of the gradient.
+  __device__ __forceinline__ Packed<16> get(std::uint32_t stage, std::uint32_t k) const {
+    return *at(stage, k);
+  }
+
+ private:
+  __device__ __forceinline__ std::int32_t packs() const { return p_.angles.fragments; }
+  __device__ __forceinline__ bool in_range() const { return lane() < packs() && h_ < o_.heads; }
+  static __device__ __forceinline__ std::int32_t lane() {
+    return static_cast<std::int32_t>(threadIdx.x % (32 / kWarpHeads));
+  }
+  __device__ __forceinline__ Packed<16>* at(std::uint32_t stage, std::uint32_t k) const {
+    return own_ + (4 * stage + k) * kMaxNormGradientThreads;
+  }
+  __device__ __forceinline__ void seek(std::int32_t step) {
+    const TokenOfRank token(p_, rank_);
+    h_ = step * kWarpHeads + static_cast<std::int32_t>(threadIdx.x) / (32 / kWarpHeads);
+    x_ = pack_address(
+        o_.in, token.batch * o_.in_batch + token.token * o_.in_token + h_ * o_.in_head + lane());
+    g_ = pack_address(o_.grad, token.batch * o_.grad_batch + token.token * o_.grad_token +
+                                   h_ * o_.grad_head + lane());
+  }
+
+  const NormGradientVectorizedParams& p_;
+  const NormGradientTileOperand& o_;
+  Packed<16>* own_;
+  std::uint32_t rank_;
+  std::int32_t token_steps_;
+  std::int32_t left_of_token_;
+  std::uint32_t left_;
+  std::int32_t h_ = 0;
+  const char* x_ = nullptr;
+  const char* g_ = nullptr;
+};
+
 /// Block: [warps][32]; grid: [slices][operands]. The steps of all tokens, a step the heads that the
 /// lanes of a warp hold at once (kLanes lanes share a head), are divided evenly among all warps,
 /// some of which begin or end within a token. Warps wait for one another only to add up gradients
@@ -40,7 +126,8 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   constexpr int kCount = Element::kPerPack;
   constexpr std::int32_t kWarpHeads = 32 / kLanes;
   constexpr std::int32_t kRowFloats = 2 * kCount * kLanes;  // of a head with kLanes packs per half
-  extern __shared__ __align__(16) float memory[];           // weights, [warps][cos, sin]
+  // [stages][4][threads] packs, weights, [warps][cos, sin]
+  extern __shared__ __align__(16) float memory[];
   if (p.angles.overlaps) launch_dependent_grids();
   const NormGradientTileOperand& o = p.operands[blockIdx.y];
   const auto lane = static_cast<std::int32_t>(threadIdx.x % kLanes);
@@ -53,65 +140,56 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   const std::uint64_t warps = std::uint64_t{p.slices} * blockDim.y;
   const std::uint64_t warp = std::uint64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   const std::uint64_t begin = steps * warp / warps;
-  std::uint64_t left = steps * (warp + 1) / warps - begin;
+  auto left = static_cast<std::uint32_t>(steps * (warp + 1) / warps - begin);
   WarpRow<Head> row_inputs;
   row_inputs.fetch_frequencies(p.angles, pairs);
-  float* const weights = memory;
-  float* const row = memory + (1 + threadIdx.y) * kRowFloats;
+  float* const weights = memory + kNormGradientStageFloats;
+  float* const row = weights + (1 + threadIdx.y) * kRowFloats;
+  auto rank = static_cast<std::uint32_t>(begin / token_steps);
+  auto first_step = static_cast<std::int32_t>(begin - std::uint64_t{rank} * token_steps);
+  GradientLoads<kWarpHeads> loads(p, o, reinterpret_cast<Packed<16>*>(memory), rank, first_step,
+                                  static_cast<std::int32_t>(token_steps), left);
+  if (p.angles.overlaps) loads.prefetch();
   wait_on_dependent_grids();
 
+#pragma unroll
+  for (std::uint32_t i = 0; i < kNormGradientStages; ++i) loads.start(i);
   if (threadIdx.y == 0) {
-    WarpWeights<Element, kLanes> fetched;
+    WarpWeights<Head> fetched;
     fetched.fetch(o, packs);
     fetched.store(o, packs, p.adds_one, weights);
   }
   __syncthreads();
   Head sums{};
-  auto rank = static_cast<std::uint32_t>(begin / token_steps);
-  auto first_step = static_cast<std::int32_t>(begin - std::uint64_t{rank} * token_steps);
-  const std::int64_t x_stride = std::int64_t{o.in_head} * (kWarpHeads * 16);
-  const std::int64_t g_stride = std::int64_t{o.grad_head} * (kWarpHeads * 16);
   const std::int64_t out_stride = std::int64_t{o.out_head} * (kWarpHeads * 16);
+  std::uint32_t stage = 0;
 #pragma unroll 1
   for (; left > 0; ++rank, first_step = 0) {
     const TokenOfRank at(p, rank);
     row_inputs.fetch_positions(p.angles, at.batch, at.token);
     std::int32_t h = first_step * kWarpHeads + head_of_warp;
-    const char* from_x =
-        pack_address(o.in, at.batch * o.in_batch + at.token * o.in_token + h * o.in_head + lane);
-    const char* from_g = pack_address(
-        o.grad, at.batch * o.grad_batch + at.token * o.grad_token + h * o.grad_head + lane);
     char* to = pack_address(
         o.out, at.batch * o.out_batch + at.token * o.out_token + h * o.out_head + lane);
-    bool has_row = false;
-    auto todo = static_cast<std::int32_t>(token_steps) - first_step;
-    if (static_cast<std::uint64_t>(todo) > left) todo = static_cast<std::int32_t>(left);
-    left -= static_cast<std::uint64_t>(todo);
+    std::uint32_t todo = token_steps - static_cast<std::uint32_t>(first_step);
+    if (todo > left) todo = left;
+    left -= todo;
+    __syncwarp();  // the row of the token before has been read
+    row_inputs.compute(p.angles, at.token, pairs, static_cast<std::uint32_t>(packs), row);
+    __syncwarp();
 #pragma unroll 1
     for (; todo > 0; --todo) {
       const bool in_range = has_pack && h < o.heads;
+      wait_for_copies<kNormGradientStages - 1>();
       Packed<16> x_packs[2] = {};
       Packed<16> g_packs[2] = {};
       if (in_range) {
-        x_packs[0] = load_packed(from_x);
-        x_packs[1] = load_packed(from_x + packs * 16);
-        g_packs[0] = load_packed(from_g);
-        g_packs[1] = load_packed(from_g + packs * 16);
+        x_packs[0] = loads.get(stage, 0);
+        x_packs[1] = loads.get(stage, 1);
+        g_packs[0] = loads.get(stage, 2);
+        g_packs[1] = loads.get(stage, 3);
       }
-      from_x += x_stride;
-      from_g += g_stride;
-      if (has_pack && todo > 1 && h + kWarpHeads < o.heads) {
-        prefetch_l2(from_x);
-        prefetch_l2(from_x + packs * 16);
-        prefetch_l2(from_g);
-        prefetch_l2(from_g + packs * 16);
-      }
-      if (!has_row) {
-        __syncwarp();  // the row of the token before has been read
-        row_inputs.compute(p.angles, at.token, pairs, static_cast<std::uint32_t>(packs), row);
-        __syncwarp();
-        has_row = true;
-      }
+      loads.start(stage);
+      if (++stage == kNormGradientStages) stage = 0;
       Head x;
       Head g;
       x.unpack(x_packs[0], x_packs[1]);
@@ -155,12 +233,12 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   }
   if (p.partial == nullptr) return;  // the same for all threads
 
-  // [warps][heads of a warp][head_dim], in the memory of the rows.
+  // [warps][heads of a warp][head_dim], in the memory of weights and rows.
   __syncthreads();
   const std::int32_t head_dim = 2 * packs * kCount;
   if (has_pack) {
     float* const own =
-        memory + (static_cast<std::int32_t>(threadIdx.y) * kWarpHeads + head_of_warp) * head_dim;
+        weights + (static_cast<std::int32_t>(threadIdx.y) * kWarpHeads + head_of_warp) * head_dim;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       own[lane * kCount + i] = sums.a[i];
@@ -174,7 +252,7 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   for (auto i = static_cast<std::int32_t>(threadIdx.y * 32 + threadIdx.x); i < head_dim;
        i += threads) {
     double total = 0.0;
-    for (std::int32_t k = 0; k < rows; ++k) total += static_cast<double>(memory[k * head_dim + i]);
+    for (std::int32_t k = 0; k < rows; ++k) total += static_cast<double>(weights[k * head_dim + i]);
     to[i] = total;
   }
 }

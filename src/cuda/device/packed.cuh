@@ -38,6 +38,14 @@ __device__ __forceinline__ Packed<8> load_packed8(const void* from) {
   return packed;
 }
 
+/// By the width of the result.
+__device__ __forceinline__ void load_pack(const void* from, Packed<16>& to) {
+  to = load_packed(from);
+}
+__device__ __forceinline__ void load_pack(const void* from, Packed<8>& to) {
+  to = load_packed8(from);
+}
+
 __device__ __forceinline__ std::uint32_t load_u32(const void* from) {
   std::uint32_t word;
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
@@ -64,6 +72,35 @@ __device__ __forceinline__ void store_packed(void* to, const Packed<8>& packed) 
 
 __device__ __forceinline__ void store_packed(void* to, const Packed<4>& packed) {
   asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(packed.words[0]) : "memory");
+}
+
+/// Starts the copy of a pack to shared memory (cp.async), past the first-level cache.
+__device__ __forceinline__ void copy_to_shared(Packed<16>* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+}
+/// The copies that the thread started since the last call become a group.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Waits for all groups of the thread but the last kPending.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Forces the value to be computed here instead of at its first use.
+template <typename T>
+__device__ __forceinline__ void materialize(T*& pointer) {
+  asm volatile("" : "+l"(pointer));
+}
+__device__ __forceinline__ void materialize(std::uint64_t& value) {
+  asm volatile("" : "+l"(value));
+}
+__device__ __forceinline__ void materialize(std::uint32_t& value) {
+  asm volatile("" : "+r"(value));
 }
 
 /// Reads a parameter where it stands. Parameters that are first read after

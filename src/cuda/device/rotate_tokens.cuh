@@ -9,20 +9,9 @@
 #include <cstdint>
 
 #include "cuda/device/rotate_vectorized.cuh"
+#include "cuda/device/token_phase.cuh"
 
 namespace rotary::internal::cuda {
-
-/// Forces the value to be computed here instead of at its first use.
-template <typename T>
-__device__ __forceinline__ void materialize(T*& pointer) {
-  asm volatile("" : "+l"(pointer));
-}
-__device__ __forceinline__ void materialize(std::uint64_t& value) {
-  asm volatile("" : "+l"(value));
-}
-__device__ __forceinline__ void materialize(std::uint32_t& value) {
-  asm volatile("" : "+r"(value));
-}
 
 __device__ __forceinline__ void load_shared(std::uint32_t from, float (&to)[4]) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -50,47 +39,6 @@ __device__ __forceinline__ void load_row(std::uint32_t from, std::uint32_t fragm
     for (int i = 0; i < kStep; ++i) to[k * kStep + i] = vector[i];
   }
 }
-
-/// Phase of one pair at the block's token. PhaseInputs in three steps: address, load, phase.
-class TokenPhase {
- public:
-  /// Reads parameters only, so it may precede wait_on_dependent_grids().
-  __device__ __forceinline__ void prepare(const VectorizedParams& p, std::uint32_t i) {
-    const VectorizedPositions& at = p.positions;
-    fraction_ = as_generic_memory(p.fractions)[i];
-    if (at.ids == nullptr) return;
-    const std::int32_t axis = p.axes > 1 ? as_generic_memory(p.axis_of)[i] : 0;
-    const std::int32_t offset = axis * at.axis_stride +
-                                static_cast<std::int32_t>(blockIdx.y) * at.batch_stride +
-                                static_cast<std::int32_t>(blockIdx.x) * at.token_stride;
-    id_ = at.ids + static_cast<std::int64_t>(offset) * (at.is_int32 ? 4 : 8);
-  }
-  __device__ __forceinline__ void materialize_address() { materialize(id_); }
-
-  __device__ __forceinline__ void fetch(const VectorizedPositions& at) {
-    if (id_ == nullptr) return;
-    low_ = load_u32(id_);
-    if (!at.is_int32) high_ = load_u32(id_ + 4);
-  }
-  __device__ __forceinline__ std::uint64_t get(const VectorizedPositions& at) const {
-    const auto token = static_cast<std::int64_t>(blockIdx.x);
-    if (__builtin_expect(at.boundaries != nullptr, 0)) {
-      return static_cast<std::uint64_t>(packed_position(at, token)) * fraction_;
-    }
-    // The part that does not depend on the id, computed while its load is in flight.
-    std::uint64_t sum = static_cast<std::uint64_t>(at.start + at.step * token) * fraction_;
-    materialize(sum);
-    if (id_ == nullptr) return sum;
-    const std::uint32_t upper = at.is_int32 ? (low_ >> 31) * 0xffffffffu : high_;
-    return sum + (static_cast<std::uint64_t>(upper) << 32 | low_) * fraction_;
-  }
-
- private:
-  std::uint64_t fraction_ = 0;
-  const char* id_ = nullptr;  // ids[axis, batch, token]
-  std::uint32_t low_ = 0;
-  std::uint32_t high_ = 0;
-};
 
 /// Upper bound of a block's threads.
 inline constexpr int kMaxTokenThreads = 320;

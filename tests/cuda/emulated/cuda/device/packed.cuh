@@ -27,6 +27,12 @@ inline Packed<8> load_packed8(const void* from) {
   check_alignment<8>(from);
   return *static_cast<const Packed<8>*>(from);
 }
+inline void load_pack(const void* from, Packed<16>& to) { to = load_packed(from); }
+inline void load_pack(const void* from, Packed<8>& to) { to = load_packed8(from); }
+inline std::uint32_t load_u32(const void* from) {
+  check_alignment<4>(from);
+  return *static_cast<const std::uint32_t*>(from);
+}
 template <int kBytes>
 void store_packed(void* to, const Packed<kBytes>& packed) {
   check_alignment<kBytes>(to);
@@ -34,6 +40,14 @@ void store_packed(void* to, const Packed<kBytes>& packed) {
 }
 
 inline void prefetch_l2(const void*) {}
+
+inline void copy_to_shared(Packed<16>* to, const void* from) { *to = load_packed(from); }
+inline void commit_copies() {}
+template <int kPending>
+inline void wait_for_copies() {}
+
+template <typename T>
+inline void materialize(T&) {}
 
 template <typename T>
 inline void touch(const T&) {}
