@@ -138,7 +138,7 @@ void norm_token(const NormBlock& a, const typename In::Storage* in, typename Out
       widen_head<In>(in + (first + h) * a.in_head_stride, a.in_step, a.head_dim,
                      memory + h * a.head_dim);
     }
-    find_moments<Float32>(memory, 0, 1, size, a.norm, moments);
+    find_moments(memory, size, a.norm, moments);
     for (std::int64_t h = 0; h < together; ++h) {
       NormTable table = a.table;
       if (table.factors != nullptr) table.factors += h * a.head_dim;

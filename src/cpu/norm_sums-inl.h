@@ -352,35 +352,47 @@ struct HeadMoments {
   alignas(64) float scales[kHeadsTogether];
 };
 
-/// Of `heads` heads, at most kHeadsTogether, of n elements each.
-template <class E>
+/// Of `heads` heads, at most kHeadsTogether, of n elements each. Calls before(h) when it begins to
+/// read head h.
+template <class E, class Before>
 HWY_NOINLINE void find_moments(const typename E::Storage* x, std::int64_t stride,
                                std::int64_t heads, std::int64_t n, const NormScalars& norm,
-                               HeadMoments& moments) {
+                               const Before& before, HeadMoments& moments) {
   constexpr bool kIsExact = std::is_same_v<E, Float16>;  // 22 bits, and no underflow
   const hn::CappedTag<float, 8> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto size = hn::Set(d, static_cast<float>(n));
   if (norm.has_mean) {
-    sum_heads<E>(
-        x, stride, heads, n, norm.sum_lanes, [](auto) { return AddValue(); }, moments.means);
+    const auto add_value = [&before](std::int64_t h) HWY_ATTR {
+      before(h);
+      return AddValue();
+    };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_value, moments.means);
     for (std::int64_t h = 0; h < heads; h += lanes) {
       hn::Store(hn::Div(hn::Load(d, moments.means + h), size), d, moments.means + h);
     }
-    sum_heads<E>(
-        x, stride, heads, n, norm.sum_lanes,
-        [&moments](std::int64_t h) { return AddDeviation{moments.means[h]}; }, moments.scales);
+    const auto add_deviation = [&moments](std::int64_t h)
+                                   HWY_ATTR { return AddDeviation{moments.means[h]}; };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_deviation, moments.scales);
   } else {
     std::fill_n(moments.means, kHeadsTogether, 0.0f);
-    sum_heads<E>(
-        x, stride, heads, n, norm.sum_lanes, [](auto) { return AddSquare<kIsExact>(); },
-        moments.scales);
+    const auto add_square = [&before](std::int64_t h) HWY_ATTR {
+      before(h);
+      return AddSquare<kIsExact>();
+    };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_square, moments.scales);
   }
   for (std::int64_t h = 0; h < heads; h += lanes) {
     const auto mean = hn::Div(hn::Load(d, moments.scales + h), size);
     const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, norm.eps)));
     hn::Store(hn::Div(hn::Set(d, 1.0f), root), d, moments.scales + h);
   }
+}
+
+/// Of one group of n elements.
+inline void find_moments(const float* x, std::int64_t n, const NormScalars& norm,
+                         HeadMoments& moments) {
+  find_moments<Float32>(x, 0, 1, n, norm, [](std::int64_t) {}, moments);
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE
