@@ -123,6 +123,16 @@ struct BFloat16EvenOdd : TwoVectorsPerLoad<true> {
     const uint16x8_t odd = vreinterpretq_u16_f32(v.v1.raw);
     const hn::Vec<decltype(d16)> words(
         round_to_bfloat16(vtrn2q_u16(even, odd), vtrn1q_u16(even, odd)));
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    // As round_to_bfloat16(): seven instructions, where rounding each vector takes ten.
+    const auto even = hn::BitCast(du, v.v0);
+    const auto odd = hn::BitCast(du, v.v1);
+    const auto high = hn::Set(du, 0xffff0000u);
+    const auto upper = hn::BitCast(d16, hn::OrAnd(hn::ShiftRight<16>(even), odd, high));
+    const auto lower = hn::BitCast(d16, hn::Or(hn::ShiftLeft<16>(odd), hn::AndNot(high, even)));
+    const auto one = hn::Set(d16, std::uint16_t{1});
+    const auto is_up = hn::Gt(hn::OrAnd(lower, upper, one), hn::Set(d16, std::uint16_t{0x8000}));
+    const auto words = hn::IfThenElse(is_up, hn::Add(upper, one), upper);
 #else
     const auto rounded = [du](auto u) HWY_ATTR {
       const auto bits = hn::BitCast(du, u);

@@ -50,6 +50,27 @@ struct PlannedWriter {
   bool streams;
 };
 
+/// Whether every other head is prefetched while norms are found, so that memory is busy then, too.
+/// For float32 in place, whose time is that of memory; others gain nothing.
+template <typename Storage>
+inline constexpr bool kMaySplitPrefetch =
+    HWY_ARCH_X86 && kHasVectors && sizeof(Storage) == sizeof(float);
+
+/// That half of the prefetches: of the odd ones of the heads that follow some heads.
+template <typename Storage>
+struct OddHeadPrefetch {
+  HWY_INLINE void operator()(std::int64_t h) const {
+    if constexpr (kMaySplitPrefetch<Storage>) {
+      if (!is_on || h % 2 == 0) return;
+      const auto* const head = reinterpret_cast<const char*>(next + h * stride);
+      for (std::int64_t at = 0; at < bytes; at += 64) prefetch_line<kPrefetchInPlace>(head + at);
+    }
+  }
+  bool is_on;
+  const Storage* next;
+  std::int64_t stride, bytes;
+};
+
 /// Prefetches columns of heads that follow later, where the inputs are in memory. For stores too
 /// where they are in place.
 template <class Policy, std::size_t kCount, class D>
@@ -61,9 +82,10 @@ class ColumnPrefetch {
         distance_(heads * a.in_stride),
         pairs_(a.pairs) {}
 
-  HWY_INLINE void operator()(const typename Policy::Storage* in) const {
+  HWY_INLINE void operator()(const typename Policy::Storage* in, std::int64_t h) const {
     if constexpr (HWY_ARCH_X86 && kHasVectors) {
-      if (!is_on_) return;
+      constexpr bool kMaySplit = kMaySplitPrefetch<typename Policy::Storage>;
+      if (!is_on_ || (kMaySplit && in_place_ && h % 2 != 0)) return;
       in += distance_;
       in_place_ ? touch<kPrefetchInPlace>(in) : touch<Prefetch::kRead>(in);
     }
@@ -108,7 +130,7 @@ HWY_INLINE void fused_columns(D d, const FusedHeads& a, const HeadMoments& momen
   const std::int64_t in_stride = a.in_stride;
   const std::int64_t out_stride = a.out_stride;
   for (std::int64_t h = 0; h < heads; ++h, in += in_stride, out += out_stride) {
-    prefetch(in);
+    prefetch(in, h);
     const Norm<Rounded, D> norm(d, moments, h);
     const Data data[] = {
         Policy::load(d, in + static_cast<std::int64_t>(kColumns) * width, pairs)...};
@@ -195,7 +217,12 @@ void fused_token(const FusedHeads& a, const char* in_bytes, char* out_bytes,
   HeadMoments moments;
   for (std::int64_t first = 0; first < a.heads; first += kHeadsTogether) {
     const std::int64_t heads = std::min(kHeadsTogether, a.heads - first);
-    find_moments<E>(in, a.in_stride, heads, a.head_dim, a.norm, moments);
+    const OddHeadPrefetch<Storage> prefetch{
+        .is_on = a.prefetches && a.in_place,
+        .next = in + heads * a.in_stride,
+        .stride = a.in_stride,
+        .bytes = a.head_dim * static_cast<std::int64_t>(sizeof(Storage))};
+    find_moments<E>(in, a.in_stride, heads, a.head_dim, a.norm, prefetch, moments);
     const auto* slice = in + a.rotary_offset;
     auto* to = out + a.rotary_offset;
     std::int64_t i = 0;

@@ -76,7 +76,7 @@ HWY_INLINE void for_elements(std::int64_t n, const Work& work) {
 HWY_INLINE void norm_gradient_group(const NormGradientToken& a, float* x, const float* g,
                                     std::int64_t size, float* to) {
   HeadMoments moments{};
-  find_moments<Float32>(x, 0, 1, size, a.norm, moments);
+  find_moments(x, size, a.norm, moments);
   const float mean = moments.means[0];
   const float scale = moments.scales[0];
   const float* const w = a.table.factors;

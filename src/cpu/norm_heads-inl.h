@@ -56,9 +56,11 @@ HWY_INLINE V rounded(D d, V v) {
     // To nearest even, as BFloat16EvenOdd does it: a NaN has a lower half of zeros.
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v);
-#if HWY_ARCH_X86  // where a mask of AVX-512 is not a vector
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    const auto sum = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+#if HWY_ARCH_X86
+    // Plus 0x7fff, or 0x8000 if odd: minus its negative, which AVX-512 forms from the shifted bits
+    // in one instruction.
+    const auto even = hn::AndNot(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto sum = hn::Sub(bits, hn::Or(even, hn::Set(du, 0xffff8000u)));
 #else
     const auto odd = hn::VecFromMask(du, hn::TestBit(bits, hn::Set(du, 0x10000u)));  // -1 or 0
     const auto sum = hn::Sub(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
@@ -136,7 +138,7 @@ void norm_token(const NormBlock& a, const typename In::Storage* in, typename Out
       widen_head<In>(in + (first + h) * a.in_head_stride, a.in_step, a.head_dim,
                      memory + h * a.head_dim);
     }
-    find_moments<Float32>(memory, 0, 1, size, a.norm, moments);
+    find_moments(memory, size, a.norm, moments);
     for (std::int64_t h = 0; h < together; ++h) {
       NormTable table = a.table;
       if (table.factors != nullptr) table.factors += h * a.head_dim;

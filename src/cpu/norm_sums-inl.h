@@ -13,6 +13,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -148,12 +149,25 @@ HWY_INLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int6
   return sums;
 }
 
-/// Sum over x, [n], in the order of PyTorch's sum over vectors of kLanes floats
+/// Heads whose sums are formed before the first is scaled: the lanes of their sums are added, and
+/// divisions and square roots computed, for several heads at a time.
+inline constexpr std::int64_t kHeadsTogether = 16;
+
+/// Sums in lanes: those of each lane, and of the elements that fill no vector. [head][4] each, so
+/// that a load of interleaved elements has a lane of several heads in a vector.
+struct LaneSums {
+  alignas(64) float low[4 * kHeadsTogether];   // the first four lanes
+  alignas(64) float high[4 * kHeadsTogether];  // the others, of eight
+  alignas(64) float rest[kHeadsTogether];
+};
+
+/// The lanes of a sum over x, [n], in the order of PyTorch's sum over vectors of kLanes floats
 /// (ATen/native/cpu/SumKernel.cpp, vectorized_inner_sum): four accumulators in turn, in a cascade;
-/// then those four, the elements that fill no vector, and the lanes. `n` is less than 2^20 *
+/// then those four. Returns the sum of the elements that fill no vector. `n` is less than 2^20 *
 /// kLanes, where PyTorch's cascade has longer steps.
 template <class E, std::size_t kLanes, class Add>
-HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, const Add& add) {
+HWY_INLINE float sum_lanes(const typename E::Storage* x, std::int64_t n, const Add& add,
+                           float* lanes) {
   const hn::CappedTag<float, kLanes> d;
   using V = hn::Vec<decltype(d)>;
   constexpr std::size_t kVector = kMaxLanes<decltype(d)>;
@@ -161,7 +175,6 @@ HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, cons
   const std::int64_t rows = n / (4 * kDistance);
   const std::int64_t whole = n / kDistance * kDistance;
   const V zero = hn::Zero(d);
-  alignas(64) float lanes[kLanes];
   for (std::size_t part = 0; part < kLanes; part += kVector) {
     const auto* const from = x + part;
     FourSums<V> sums{zero, zero, zero, zero};
@@ -178,8 +191,15 @@ HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, cons
   const OneTag<float> one;
   auto rest = hn::Zero(one);
   for (std::int64_t i = whole; i < n; ++i) rest = add(one, rest, E::load(one, x + i));
-  float sum = hn::GetLane(rest);
-  for (std::size_t k = 0; k < kLanes; ++k) sum += lanes[k];
+  return hn::GetLane(rest);
+}
+
+/// That sum: the elements that fill no vector, then the lanes.
+template <class E, std::size_t kLanes, class Add>
+HWY_INLINE float sum_in_lanes(const typename E::Storage* x, std::int64_t n, const Add& add) {
+  alignas(64) float lanes[kLanes];
+  float sum = sum_lanes<E, kLanes>(x, n, add, lanes);
+  for (const float lane : lanes) sum += lane;
   return sum;
 }
 
@@ -205,20 +225,28 @@ HWY_NOINLINE float sum_in_columns(const typename E::Storage* x, std::int64_t n, 
   return (warps[0] + warps[2]) + (warps[1] + warps[3]);
 }
 
+/// Whether the high lanes are those of odd elements, not the upper half.
+template <class E>
+inline constexpr bool kSumsEvenOdd = false;
+
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-/// sum_in_lanes() of eight lanes with vectors of sixteen, for heads of whole rows that need no
+template <>
+inline constexpr bool kSumsEvenOdd<BFloat16> = true;
+
+/// sum_lanes() of eight lanes with vectors of sixteen, for heads of whole rows that need no
 /// cascade: four accumulators of eight lanes are two vectors. The same sums: bfloat16 elements lie
 /// in them as even and odd ones, which a shift and a mask convert.
 template <class E, class Add>
-HWY_INLINE float sum_in_eights(const typename E::Storage* x, std::int64_t n, const Add& add) {
+HWY_INLINE void sum_eights(const typename E::Storage* x, std::int64_t n, const Add& add, float* low,
+                           float* high) {
   const FullTag<float> d;
   const hn::Half<decltype(d)> half;
+  const hn::Half<decltype(half)> quarter;
   using V = hn::Vec<decltype(d)>;
-  constexpr bool kIsEvenOdd = std::is_same_v<E, BFloat16>;
   V first = hn::Zero(d);
   V second = hn::Zero(d);
   for (; n > 0; n -= kRowOfEights, x += kRowOfEights) {
-    if constexpr (kIsEvenOdd) {
+    if constexpr (kSumsEvenOdd<E>) {
       const Vec2<V> v = BFloat16EvenOdd::load(d, x);
       first = add(d, first, v.v0);
       second = add(d, second, v.v1);
@@ -228,47 +256,94 @@ HWY_INLINE float sum_in_eights(const typename E::Storage* x, std::int64_t n, con
     }
   }
   // The accumulators, in turn: quarters of even and of odd lanes, or halves of all.
-  alignas(32) float lanes[8];
-  float sum = 0.0f;
-  if constexpr (kIsEvenOdd) {
-    const hn::Half<decltype(half)> quarter;
+  if constexpr (kSumsEvenOdd<E>) {
     const auto in_turn = [half, quarter](V v) HWY_ATTR {
-      const auto low = hn::LowerHalf(half, v);
-      const auto high = hn::UpperHalf(half, v);
-      return hn::Add(hn::Add(hn::Add(hn::LowerHalf(quarter, low), hn::UpperHalf(quarter, low)),
-                             hn::LowerHalf(quarter, high)),
-                     hn::UpperHalf(quarter, high));
+      const auto lower = hn::LowerHalf(half, v);
+      const auto upper = hn::UpperHalf(half, v);
+      return hn::Add(hn::Add(hn::Add(hn::LowerHalf(quarter, lower), hn::UpperHalf(quarter, lower)),
+                             hn::LowerHalf(quarter, upper)),
+                     hn::UpperHalf(quarter, upper));
     };
-    hn::Store(in_turn(first), quarter, lanes);
-    hn::Store(in_turn(second), quarter, lanes + 4);
-    for (std::size_t k = 0; k < 4; ++k) sum = sum + lanes[k] + lanes[4 + k];
+    hn::Store(in_turn(first), quarter, low);
+    hn::Store(in_turn(second), quarter, high);
   } else {
-    const auto low = hn::Add(hn::LowerHalf(half, first), hn::UpperHalf(half, first));
+    const auto lower = hn::Add(hn::LowerHalf(half, first), hn::UpperHalf(half, first));
     const auto all =
-        hn::Add(hn::Add(low, hn::LowerHalf(half, second)), hn::UpperHalf(half, second));
-    hn::Store(all, half, lanes);
-    for (const float lane : lanes) sum += lane;
+        hn::Add(hn::Add(lower, hn::LowerHalf(half, second)), hn::UpperHalf(half, second));
+    hn::Store(hn::LowerHalf(quarter, all), quarter, low);
+    hn::Store(hn::UpperHalf(quarter, all), quarter, high);
   }
-  return sum;
 }
 #endif
 
-template <class E, class Add>
-HWY_INLINE float sum_of(const typename E::Storage* x, std::int64_t n, int lanes, const Add& add) {
-  if (lanes == kWarpSums) return sum_in_columns<E>(x, n, add);
+/// Adds up the lanes of `heads` heads in order. Writes sums for a multiple of eight heads.
+template <bool kHasHigh, bool kIsEvenOdd>
+HWY_INLINE void add_lanes(LaneSums& from, std::int64_t heads, float* sums) {
+  const hn::CappedTag<float, 8> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::int64_t end = (heads + 7) / 8 * 8;
+  std::fill(from.low + 4 * heads, from.low + 4 * end, 0.0f);
+  if (kHasHigh) std::fill(from.high + 4 * heads, from.high + 4 * end, 0.0f);
+  std::fill(from.rest + heads, from.rest + end, 0.0f);
+  for (std::int64_t h = 0; h < end; h += static_cast<std::int64_t>(hn::Lanes(d))) {
+    V sum = hn::Load(d, from.rest + h);
+    V a, b, c, e;
+    hn::LoadInterleaved4(d, from.low + 4 * h, a, b, c, e);
+    if constexpr (kHasHigh) {
+      V p, q, r, s;
+      hn::LoadInterleaved4(d, from.high + 4 * h, p, q, r, s);
+      if constexpr (kIsEvenOdd) {
+        sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, a), p), b), q);
+        sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, c), r), e), s);
+      } else {
+        sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, a), b), c), e);
+        sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, p), q), r), s);
+      }
+    } else {
+      sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, a), b), c), e);
+    }
+    hn::Store(sum, d, sums + h);
+  }
+}
+
+/// The sums of some heads; add_of(h) says what elements of that head add to them.
+template <class E, class AddOf>
+HWY_INLINE void sum_heads(const typename E::Storage* x, std::int64_t stride, std::int64_t heads,
+                          std::int64_t n, int lanes, const AddOf& add_of, float* sums) {
+  const bool is_short = n < lanes;  // than a vector: one lane
+  LaneSums parts;
+  if (lanes == 4 && !is_short) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      parts.rest[h] = sum_lanes<E, 4>(x + h * stride, n, add_of(h), parts.low + 4 * h);
+    }
+    return add_lanes<false, false>(parts, heads, sums);
+  }
+  if (lanes == 8 && !is_short) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  constexpr std::int64_t kMinCascade = 16 * kRowOfEights;
-  if (lanes == 8 && n % kRowOfEights == 0 && n < kMinCascade) return sum_in_eights<E>(x, n, add);
+    constexpr std::int64_t kMinCascade = 16 * kRowOfEights;
+    if (n % kRowOfEights == 0 && n < kMinCascade) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        parts.rest[h] = 0.0f;
+        sum_eights<E>(x + h * stride, n, add_of(h), parts.low + 4 * h, parts.high + 4 * h);
+      }
+      return add_lanes<true, kSumsEvenOdd<E>>(parts, heads, sums);
+    }
 #endif
-  if (n < lanes) return sum_in_lanes<E, 1>(x, n, add);
-  return lanes == 4   ? sum_in_lanes<E, 4>(x, n, add)
-         : lanes == 8 ? sum_in_lanes<E, 8>(x, n, add)
-                      : sum_in_lanes<E, 16>(x, n, add);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      alignas(32) float all[8];
+      parts.rest[h] = sum_lanes<E, 8>(x + h * stride, n, add_of(h), all);
+      std::copy_n(all, 4, parts.low + 4 * h);
+      std::copy_n(all + 4, 4, parts.high + 4 * h);
+    }
+    return add_lanes<true, false>(parts, heads, sums);
+  }
+  std::fill_n(sums, kHeadsTogether, 0.0f);
+  for (std::int64_t h = 0; h < heads; ++h, x += stride) {
+    sums[h] = lanes == kWarpSums ? sum_in_columns<E>(x, n, add_of(h))
+              : is_short         ? sum_in_lanes<E, 1>(x, n, add_of(h))
+                                 : sum_in_lanes<E, 16>(x, n, add_of(h));
+  }
 }
-
-/// Heads whose sums are formed before the first is scaled: division and square root take longer
-/// than the sum of a head, and overlap with the next.
-inline constexpr std::int64_t kHeadsTogether = 16;
 
 /// Of some heads: the mean, 0 without has_mean, and the reciprocal of the root of the variance or
 /// of the mean square.
@@ -277,29 +352,47 @@ struct HeadMoments {
   alignas(64) float scales[kHeadsTogether];
 };
 
-/// Of `heads` heads, at most kHeadsTogether, of n elements each.
-template <class E>
+/// Of `heads` heads, at most kHeadsTogether, of n elements each. Calls before(h) when it begins to
+/// read head h.
+template <class E, class Before>
 HWY_NOINLINE void find_moments(const typename E::Storage* x, std::int64_t stride,
                                std::int64_t heads, std::int64_t n, const NormScalars& norm,
-                               HeadMoments& moments) {
+                               const Before& before, HeadMoments& moments) {
   constexpr bool kIsExact = std::is_same_v<E, Float16>;  // 22 bits, and no underflow
-  const auto size = static_cast<float>(n);
-  for (std::int64_t h = 0; h < heads; ++h, x += stride) {
-    moments.means[h] = 0.0f;
-    if (norm.has_mean) {
-      moments.means[h] = sum_of<E>(x, n, norm.sum_lanes, AddValue()) / size;
-      moments.scales[h] = sum_of<E>(x, n, norm.sum_lanes, AddDeviation{moments.means[h]});
-    } else {
-      moments.scales[h] = sum_of<E>(x, n, norm.sum_lanes, AddSquare<kIsExact>());
+  const hn::CappedTag<float, 8> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto size = hn::Set(d, static_cast<float>(n));
+  if (norm.has_mean) {
+    const auto add_value = [&before](std::int64_t h) HWY_ATTR {
+      before(h);
+      return AddValue();
+    };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_value, moments.means);
+    for (std::int64_t h = 0; h < heads; h += lanes) {
+      hn::Store(hn::Div(hn::Load(d, moments.means + h), size), d, moments.means + h);
     }
+    const auto add_deviation = [&moments](std::int64_t h)
+                                   HWY_ATTR { return AddDeviation{moments.means[h]}; };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_deviation, moments.scales);
+  } else {
+    std::fill_n(moments.means, kHeadsTogether, 0.0f);
+    const auto add_square = [&before](std::int64_t h) HWY_ATTR {
+      before(h);
+      return AddSquare<kIsExact>();
+    };
+    sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_square, moments.scales);
   }
-  for (std::int64_t h = heads; h % 16 != 0; ++h) moments.scales[h] = size;  // whole vectors
-  const FullTag<float> d;
-  for (std::int64_t h = 0; h < heads; h += static_cast<std::int64_t>(hn::Lanes(d))) {
-    const auto mean = hn::Div(hn::Load(d, moments.scales + h), hn::Set(d, size));
+  for (std::int64_t h = 0; h < heads; h += lanes) {
+    const auto mean = hn::Div(hn::Load(d, moments.scales + h), size);
     const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, norm.eps)));
     hn::Store(hn::Div(hn::Set(d, 1.0f), root), d, moments.scales + h);
   }
+}
+
+/// Of one group of n elements.
+inline void find_moments(const float* x, std::int64_t n, const NormScalars& norm,
+                         HeadMoments& moments) {
+  find_moments<Float32>(x, 0, 1, n, norm, [](std::int64_t) {}, moments);
 }
 
 }  // namespace rotary::internal::HWY_NAMESPACE

@@ -4,7 +4,6 @@
 // The interface between Rope::norm_rotate(), TableRope::norm_rotate() and the engines.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,8 +44,8 @@ struct DeviceNormTable {
 /// Parameters of a norm and a rotation. Operands are float32, bfloat16 or float16.
 struct NormParams {
   const RotateParams& rotation;
-  std::array<NormTable, kMaxOperands> tables{};  // of each operand, on the CPU
-  std::array<DeviceNormTable, kMaxOperands> device_tables{};
+  std::span<const NormTable> tables{};  // of each operand, on the CPU
+  std::span<const DeviceNormTable> device_tables{};
   bool adds_one = false;  // to the weights of device_tables
   NormScalars norm{};
   NormRounding rounding = NormRounding::kTensor;
