@@ -15,8 +15,8 @@ usage: scripts/gpu.sh [--tests] [--sanitize] [--bench] [--counters] [--results D
                  engine; every other call, graphs, streams, sizes, errors; the decode-graph example
   --sanitize     most of the tests under compute-sanitizer memcheck and initcheck, and a subset that launches
                  every kernel in every configuration under racecheck
-  --bench        random rotations against the CPU engine, then the ladder of kernel versions against a copy
-                 of the same bytes (docs/cuda.md)
+  --bench        random rotations against the CPU engine, then the ladder of kernel versions and the fused
+                 kernels against a copy of the same bytes (docs/cuda.md, docs/fused.md)
   --counters     hardware counters of single launches, by ncu
   --results DIR  where <gpu>.json and <gpu>.txt go; bench/results when all parts are run, otherwise nowhere
   --no-build     uses the binaries in build/gpu
@@ -58,7 +58,7 @@ build_all() {
   local targets=()
   ((tests)) && targets+=(rotary_example_decode_graph)
   ((tests + sanitize)) && targets+=(cuda_tests)
-  ((bench)) && targets+=(cuda_check)
+  ((bench)) && targets+=(cuda_check cuda_fused)
   ((bench + counters)) && targets+=(cuda_ladder)
   say "Build: ${targets[*]}"
   build_targets build/gpu "$log" -DROTARY_GPU_TESTS=ON -DROTARY_BUILD_TOOLS=OFF -DROTARY_INSTALL=OFF -- "${targets[@]}"
@@ -115,6 +115,8 @@ run_bench() {
   "$bin/cuda_check" | tee "$log/check.txt" || fail "random rotations"
   say "The ladder"
   "$bin/cuda_ladder" "$log/ladder.jsonl" | tee "$log/ladder.txt" || fail "ladder"
+  say "The fused kernels"
+  "$bin/cuda_fused" | tee "$log/fused.txt" || fail "fused kernels"
   parts+=("\"bench\": [
 $(list_of "$log/ladder.jsonl")
   ]")
@@ -151,7 +153,7 @@ write_results() {
     for part in "${parts[@]}"; do printf ',\n  %s' "$part"; done
     printf '\n}\n'
   } >"$results/$name.json"
-  ((bench == 0)) || text+=("$log/check.txt" "$log/ladder.txt")
+  ((bench == 0)) || text+=("$log/check.txt" "$log/ladder.txt" "$log/fused.txt")
   ((counters == 0)) || text+=("$log/counters.txt")
   cat "${text[@]}" >"$results/$name.txt"
   echo "Kept: $results/$name.json and $results/$name.txt"

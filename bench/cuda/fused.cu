@@ -234,6 +234,7 @@ class FusedBench {
 
   void line(const char* what, std::int64_t bytes, const std::function<void(int)>& call) {
     const int calls = std::max(4, static_cast<int>(16e9 / static_cast<double>(bytes)));
+    call(0);  // allocates what it needs
     const double us = clock_.in_graph(calls, repeats_, call);
     const double copied = clock_.in_graph(calls, repeats_, [&](int i) { copy(bytes / 2, i); });
     const double queued = clock_.queued(40, call);

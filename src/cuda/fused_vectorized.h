@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Parameters of fused_vectorized and fused_block, the fastest of the fused kernels, and whether they
-// take a launch:
-// whole heads of 16-byte packs, a power of two of them, rotated by equal pairings with exact angles
-// at integer positions; a RMS norm of each head in the order of a warp (sum_lanes 32), or none; and
-// stores without computed scales.
+// take a launch: whole heads of 16-byte packs, a power of two of them, rotated by equal pairings
+// with exact angles at integer positions; a RMS norm of each head in the order of a warp
+// (sum_lanes 32), or none; and stores without computed scales.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ using HelpedStepConfig = FusedBlockConfig<kStepPack, 1, WeightsIn::kShared, 2, 2
 template <class Element>
 using ShortConfig = FusedBlockConfig<Element::kPerPack, 2, WeightsIn::kShared, 0, 96, 10>;
 
-template <class Element, Pairing kPairing, int kLanes, bool kStores, class Config>
+template <class Element, Pairing kPairing, int kLanes, Stores kStored, class Config>
 cudaError_t launch_fused_block(std::int32_t batch, std::int32_t max_warps,
                                std::int64_t prefetch_bytes, FusedVectorizedParams& p,
                                cudaStream_t stream) noexcept {
@@ -50,7 +50,7 @@ cudaError_t launch_fused_block(std::int32_t batch, std::int32_t max_warps,
   const dim3 grid(static_cast<unsigned>(p.angles.tokens), static_cast<unsigned>(batch),
                   shape.parts);
   const dim3 block(32, shape.warps + Config::kHelpers);
-  return launch_kernel(fused_block<Element, kPairing, kLanes, kStores, Config>, p, grid, block,
+  return launch_kernel(fused_block<Element, kPairing, kLanes, kStored, Config>, p, grid, block,
                        kFusedBlockBytes<Head, Config>, p.angles.overlaps, stream);
 }
 
@@ -58,16 +58,24 @@ cudaError_t launch_fused_block(std::int32_t batch, std::int32_t max_warps,
 struct FusedLaunch {
   std::int64_t tokens = 0;
   std::int64_t steps = 0;  // of heads that lanes with whole packs hold at once
-  bool stores = false;
+  Stores stores = Stores::kNone;
+  bool normalizes = false;
   bool has_own_weights = true;  // of the elements' type
+  bool can_share_weights = true;
 };
 
 template <class Element>
 FusedLaunch describe_launch(std::int32_t batch, const FusedVectorizedParams& p) noexcept {
-  FusedLaunch launch{.tokens = std::int64_t{p.angles.tokens} * batch};
+  FusedLaunch launch{.tokens = std::int64_t{p.angles.tokens} * batch,
+                     .can_share_weights = !p.operands[kSharedWeights].normalizes};
   const std::int32_t warp_heads = 32 / p.angles.fragments;
   for (const FusedTileOperand& o : p.operands) {
-    launch.stores = launch.stores || o.store != kNoStore;
+    launch.normalizes = launch.normalizes || o.normalizes;
+    if (o.store != kNoStore && launch.stores != Stores::kAny) {
+      const DType type = p.stores[o.store].type;
+      const bool is_quantized = is_float8(type) || type == DType::kInt8;
+      launch.stores = is_quantized ? Stores::kAny : Stores::kPlain;
+    }
     if (o.weight != nullptr && o.has_float_weight != std::is_same_v<Element, Float32>) {
       launch.has_own_weights = false;
     }
@@ -81,15 +89,19 @@ template <class Element, Pairing kPairing, int kLanes>
 cudaError_t launch_decoding_step(const FusedLaunch& launch, std::int32_t batch,
                                  FusedVectorizedParams& p, cudaStream_t stream) noexcept {
   const bool is_medium = launch.tokens > kFewTokens && launch.tokens <= kMediumTokens;
-  if (launch.stores) {
-    return launch_fused_block<Element, kPairing, kLanes, true, StepConfig>(
-        batch, is_medium ? 4 : 10, 0, p, stream);
+  if (launch.stores != Stores::kNone) {
+    const std::int32_t max_warps = is_medium && launch.normalizes ? 4 : 10;
+    return launch.stores == Stores::kPlain
+               ? launch_fused_block<Element, kPairing, kLanes, Stores::kPlain, StepConfig>(
+                     batch, max_warps, 0, p, stream)
+               : launch_fused_block<Element, kPairing, kLanes, Stores::kAny, StepConfig>(
+                     batch, max_warps, 0, p, stream);
   }
-  if (is_medium || !launch.has_own_weights) {
-    return launch_fused_block<Element, kPairing, kLanes, false, HelpedStepConfig>(batch, 5, 0, p,
-                                                                                  stream);
+  if (launch.can_share_weights && (is_medium || !launch.has_own_weights)) {
+    return launch_fused_block<Element, kPairing, kLanes, Stores::kNone, HelpedStepConfig>(
+        batch, 5, 0, p, stream);
   }
-  return launch_fused_block<Element, kPairing, kLanes, false, StepConfig>(
+  return launch_fused_block<Element, kPairing, kLanes, Stores::kNone, StepConfig>(
       batch, launch.tokens <= kFewTokens ? 3 : 10, 0, p, stream);
 }
 
@@ -97,18 +109,20 @@ template <class Element, Pairing kPairing, int kLanes>
 cudaError_t launch_fused_vectorized(std::int32_t batch, FusedVectorizedParams& p,
                                     cudaStream_t stream) noexcept {
   const FusedLaunch launch = describe_launch<Element>(batch, p);
+  const bool stores = launch.stores != Stores::kNone;
   constexpr int kStepLanes = kLanes * (Element::kPerPack / kStepPack);
   if constexpr (kStepLanes <= 32) {
-    if (launch.steps <= kMaxDecodingSteps && (launch.has_own_weights || !launch.stores)) {
+    if (launch.steps <= kMaxDecodingSteps &&
+        (launch.has_own_weights || (!stores && launch.can_share_weights))) {
       return launch_decoding_step<Element, kPairing, kStepLanes>(launch, batch, p, stream);
     }
   }
-  if (!launch.stores && launch.steps <= kMaxShortSteps) {
-    return launch_fused_block<Element, kPairing, kLanes, false, ShortConfig<Element>>(
+  if (!stores && launch.can_share_weights && launch.steps <= kMaxShortSteps) {
+    return launch_fused_block<Element, kPairing, kLanes, Stores::kNone, ShortConfig<Element>>(
         batch, 3, kShortPrefetch, p, stream);
   }
-  const auto kernel = launch.stores ? fused_vectorized<Element, kPairing, kLanes, true>
-                                    : fused_vectorized<Element, kPairing, kLanes, false>;
+  const auto kernel = stores ? fused_vectorized<Element, kPairing, kLanes, true>
+                             : fused_vectorized<Element, kPairing, kLanes, false>;
   const FusedVectorizedShape shape =
       shape_fused_vectorized(batch, kFusedWarpHeads, kMaxFusedWarps, kFusedPrefetch, p);
   const dim3 grid(static_cast<unsigned>(p.angles.tokens), static_cast<unsigned>(batch),

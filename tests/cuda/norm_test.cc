@@ -51,6 +51,7 @@ struct NormCase {
   std::int64_t batch = 2;
   std::int64_t tokens = 3;
   bool in_place = false;
+  std::vector<std::int64_t> heads = {5, 2};  // of each tensor
 
   std::string name() const {
     std::string text;
@@ -64,11 +65,11 @@ struct NormCase {
   }
 };
 
-/// Two tensors of 5 and 2 heads, their results and weights and biases of both.
+/// Each tensor with its result, weights and biases.
 Tensors tensors_of(const NormCase& c, std::int64_t head_dim) {
   Tensors all;
   unsigned seed = 7;
-  for (const std::int64_t heads : {5, 2}) {
+  for (const std::int64_t heads : c.heads) {
     const Sizes sizes{c.batch, c.tokens, heads, head_dim};
     all.push_back(std::make_unique<PlacedTensor>(c.layout, c.type, sizes, ++seed, c.misaligned));
     all.push_back(
@@ -90,7 +91,9 @@ Call norm_call(const Rope& rope, const NormCase& c) {
       return NormOperand(x, row_of(v[first + 2]),
                          has_bias ? row_of(v[first + 3]) : ConstTensorView{});
     };
-    rope.norm_rotate({operand(0), operand(4)}, c.norm, positions);
+    std::vector<NormOperand> operands;
+    for (std::size_t i = 0; i < c.heads.size(); ++i) operands.push_back(operand(4 * i));
+    rope.norm_rotate(operands, c.norm, positions);
   };
 }
 
@@ -234,7 +237,22 @@ TEST(CudaNorm, TheOrderOfAWarp) {
                   {.norm = {.sum_lanes = 32}, .batch = 3, .tokens = 7001});
 }
 
-// So many tokens that a warp takes the heads of both tensors, one after the other.
+// Three tensors with norms: in decoding steps, and so many tokens that a warp takes the heads of all
+// tensors, one after the other.
+TEST(CudaNorm, ThreeTensors) {
+  const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
+  for (const DType weight_type : {DType::kBFloat16, DType::kFloat32}) {
+    for (const std::int64_t tokens : {7, 70, 2'501}) {
+      expect_cpu_bits(rope, {.norm = {.sum_lanes = 32},
+                             .type = DType::kBFloat16,
+                             .weight_type = weight_type,
+                             .tokens = tokens,
+                             .heads = {9, 2, 3}});
+    }
+  }
+}
+
+// Blocks of several heads of each thread.
 TEST(CudaNorm, ManyTokens) {
   for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
     const Rope rope = make_rope(64, 64, 0, pairing);

@@ -35,11 +35,14 @@ struct FusedBlockConfig {
   static constexpr int kMinBlocks = kBlocksPerSm;
 };
 
-/// Shared memory: cos and sin of the token, and where they are shared the weights of each operand.
+/// Where weights are shared, only the first operands have a norm: q and k.
+inline constexpr std::int32_t kSharedWeights = 2;
+
+/// Shared memory: cos and sin of the token, and where they are shared the weights.
 template <class Head, class Config>
 inline constexpr std::uint32_t kFusedBlockBytes =
     2 * Head::kCount * Head::kLanes * sizeof(float) *
-    (Config::kWeights == WeightsIn::kShared ? 1 + kFusedVectorizedOperands : 1);
+    (Config::kWeights == WeightsIn::kShared ? 1 + kSharedWeights : 1);
 
 /// A head of a thread: where it is, and what was loaded of it.
 template <class Head>
@@ -100,13 +103,14 @@ struct BlockHead {
 
 /// Block: [warps][32], the last Config::kHelpers of them without heads; grid: [tokens][batch][parts
 /// of a token's heads].
-template <class Element, Pairing kPairing, int kLanes, bool kStores, class Config>
+template <class Element, Pairing kPairing, int kLanes, Stores kStored, class Config>
 __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
     fused_block(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes, Config::kCount>;
   constexpr int kHeads = Config::kHeads;
   constexpr std::int32_t kHelpers = Config::kHelpers;
   constexpr bool kShared = Config::kWeights == WeightsIn::kShared;
+  constexpr bool kStores = kStored != Stores::kNone;
   constexpr std::uint32_t kPairs = Head::kCount * kLanes;
   constexpr std::int32_t kHeadDim = 2 * kPairs;
   extern __shared__ __align__(16) float memory[];  // cos, sin, then weights of the operands
@@ -126,6 +130,20 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
     touch(own[j].from);
     touch(own[j].to);
   }
+  // The operand whose weights this warp fetches, read here, as parameters are: -1, none.
+  const auto is_fetched = [&](std::int32_t k) {
+    const FusedTileOperand& o = p.operands[k];
+    return o.end_step > first_step && o.first_step < first_step + warps * kHeads && o.normalizes;
+  };
+  const std::int32_t fetching_warp = kHelpers > 0 ? warp - warps : warps - 1 - warp;
+  const std::int32_t fetched_operand =
+      kShared && fetching_warp >= 0 && fetching_warp < kSharedWeights && is_fetched(fetching_warp)
+          ? fetching_warp
+          : -1;
+  const FusedTileOperand& fetched_from = p.operands[fetched_operand < 0 ? 0 : fetched_operand];
+  const void* weight = fetched_from.weight;
+  materialize(weight);
+  WarpWeights<Head> weights(weight, fetched_from.has_float_weight, kLanes);
   // The pairs of this thread: i and on, as many apart as threads compute them.
   const std::uint32_t pair_threads = 32 * (kHelpers > 0 ? kHelpers : blockDim.y);
   std::uint32_t i =
@@ -142,30 +160,18 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
   phase.fetch(p.angles.positions);
 #pragma unroll
   for (BlockHead<Head>& head : own) head.load();
-  std::int64_t slot = 0;
-  if constexpr (kStores) {
-    slot = slot_of(p.slots, static_cast<std::int32_t>(blockIdx.y),
-                   static_cast<std::int32_t>(blockIdx.x));
-  }
-  // Operands whose weights this warp fetches: every fetch_stride-th from the first on; not if that
-  // is negative.
-  const std::int32_t first_fetched = kHelpers > 0 ? warp - warps : warps - 1 - warp;
-  const std::int32_t fetch_stride = kHelpers > 0 ? kHelpers : warps;
-  const auto is_fetched = [&](std::int32_t k) {
-    const FusedTileOperand& o = p.operands[k];
-    return o.end_step > first_step && o.first_step < first_step + warps * kHeads && o.normalizes;
-  };
-  WarpWeights<Head> fetched;
-  if (kShared && first_fetched >= 0 && first_fetched < kFusedVectorizedOperands &&
-      is_fetched(first_fetched)) {
-    fetched.fetch(p.operands[first_fetched], kLanes);
-  }
+  if (fetched_operand >= 0) weights.fetch();
   if constexpr (!kShared) {
 #pragma unroll
     for (BlockHead<Head>& head : own) {
       const FusedTileOperand& o = p.operands[head.operand];
       if (!kStores || o.normalizes) head.load_weights(o.weight, lane);
     }
+  }
+  std::int64_t slot = 0;
+  if constexpr (kStores) {
+    slot = slot_of(p.slots, static_cast<std::int32_t>(blockIdx.y),
+                   static_cast<std::int32_t>(blockIdx.x));
   }
   if (rotates) {
     while (i < kPairs) {
@@ -179,12 +185,14 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
       phase.fetch(p.angles.positions);
     }
   }
-  if constexpr (kShared) {
-    for (std::int32_t k = first_fetched; k >= 0 && k < kFusedVectorizedOperands;
-         k += fetch_stride) {
-      if (!is_fetched(k)) continue;
-      if (k != first_fetched) fetched.fetch(p.operands[k], kLanes);
-      fetched.store(p.operands[k], kLanes, p.adds_one, memory + (1 + k) * kHeadDim);
+  if (fetched_operand >= 0) {
+    weights.store(p.adds_one, memory + (1 + fetched_operand) * kHeadDim);
+  }
+  if constexpr (kShared && kHelpers == 0) {
+    if (warps == 1 && is_fetched(1)) {  // heads of both operands in one warp
+      WarpWeights<Head> others(p.operands[1].weight, p.operands[1].has_float_weight, kLanes);
+      others.fetch();
+      others.store(p.adds_one, memory + 2 * kHeadDim);
     }
   }
 
@@ -203,7 +211,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
       if (p.rounds_between) head.round();
     }
     if (!kStores || o.rotates) head.rotate(row, lane);
-    if (of.in_range) store_head<Head, kStores>(p, o, head, of.h, lane, slot, of.to);
+    if (of.in_range) store_head<Head, kStored>(p, o, head, of.h, lane, slot, of.to);
   };
   if constexpr (kHeads == 1) {  // the norm, while other warps compute cos and sin
     Head head;

@@ -17,19 +17,13 @@
 
 namespace rotary::internal::cuda {
 
-/// Both packs of a lane to a cache, in the type of its elements.
+/// Both packs of a lane to a cache of 8 bits.
 template <class Head>
-__device__ __forceinline__ void store_to_cache(const StoreParams& store, char* to,
-                                               std::int32_t lane, const Head& head,
-                                               const Quantizer& quantize) {
+__device__ __forceinline__ void store_quantized(const StoreParams& store, char* to,
+                                                std::int32_t lane, const Head& head,
+                                                const Quantizer& quantize) {
   using Element = typename Head::ElementType;
   constexpr int kCount = Head::kCount;
-  if (!is_quantized(store.type)) {
-    constexpr std::int32_t kPackBytes = sizeof(typename Head::Pack);
-    store_packed(to + lane * kPackBytes, Element::pack(head.a));
-    store_packed(to + (lane + Head::kLanes) * kPackBytes, Element::pack(head.b));
-    return;
-  }
   // The unfused chain rounds to the tensor's type before it quantises.
   const auto codes_of = [&](const float(&v)[kCount]) {
     float rounded_elements[kCount];
@@ -45,24 +39,32 @@ __device__ __forceinline__ void store_to_cache(const StoreParams& store, char* t
   store_packed(to + (lane + Head::kLanes) * kCount, codes_of(head.b));
 }
 
+/// What a launch stores in caches.
+enum class Stores : std::uint8_t {
+  kNone,
+  kPlain,  // in the elements' type
+  kAny,
+};
+
 /// A head to its result or, unless its token has no slot, into the cache. `to`: of its first pack.
-template <class Head, bool kStores>
+template <class Head, Stores kStores>
 __device__ __forceinline__ void store_head(const FusedVectorizedParams& p,
                                            const FusedTileOperand& o, const Head& head,
                                            std::int32_t h, std::int32_t lane, std::int64_t slot,
                                            char* to) {
   using Element = typename Head::ElementType;
-  if (kStores && o.store != kNoStore) {
+  if (kStores != Stores::kNone && o.store != kNoStore) {
     if (slot < 0) return;
     const StoreParams& store = p.stores[o.store];
-    const Quantizer quantize =
-        is_quantized(store.type) ? given_quantizer(store, h) : Quantizer{1.0f, true, store.type};
-    store_to_cache(store, StoredToken(store, slot).data + h * store.head_stride, lane, head,
-                   quantize);
-  } else {
-    store_packed(to, Element::pack(head.a));
-    store_packed(to + Head::kLanes * sizeof(typename Head::Pack), Element::pack(head.b));
+    char* const cached = StoredToken(store, slot).data + h * store.head_stride;
+    if (kStores == Stores::kAny && is_quantized(store.type)) {
+      store_quantized(store, cached, lane, head, given_quantizer(store, h));
+      return;
+    }
+    to = cached + lane * static_cast<std::int32_t>(sizeof(typename Head::Pack));
   }
+  store_packed(to, Element::pack(head.a));
+  store_packed(to + Head::kLanes * sizeof(typename Head::Pack), Element::pack(head.b));
 }
 
 template <bool kStores>
@@ -107,6 +109,8 @@ __global__ void __launch_bounds__(32, kFusedWarps)
     fused_vectorized(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes>;
   constexpr int kHeads = kFusedWarpHeads;
+  // Stores in the elements' type alone were measured slower in a kernel of their own.
+  constexpr Stores kStored = kStores ? Stores::kAny : Stores::kNone;
   constexpr std::int32_t kWarpHeads = 32 / kLanes;
   constexpr std::int32_t kHeadDim = 2 * Head::kCount * kLanes;
   extern __shared__ __align__(16) float memory[];  // cos, sin, weights
@@ -159,9 +163,9 @@ __global__ void __launch_bounds__(32, kFusedWarps)
     const std::int64_t in_stride = std::int64_t{o.in_head} * (kWarpHeads * 16);
     const std::int64_t out_stride = std::int64_t{o.out_head} * (kWarpHeads * 16);
     const std::int32_t heads = o.heads;
-    WarpWeights<Head> fetched;
+    WarpWeights<Head> fetched(o.weight, o.has_float_weight, kLanes);
     const bool normalizes = !kStores || o.normalizes;
-    if (normalizes) fetched.fetch(o, kLanes);
+    if (normalizes) fetched.fetch();
     bool has_weight = !normalizes;
 #pragma unroll 1
     for (; step < end; ++step) {
@@ -191,7 +195,7 @@ __global__ void __launch_bounds__(32, kFusedWarps)
       }
       if (!has_weight) {
         __syncwarp();  // all lanes have read the weights of the previous operand
-        fetched.store(o, kLanes, p.adds_one, weights);
+        fetched.store(p.adds_one, weights);
         has_weight = true;
         __syncwarp();
       }
@@ -203,7 +207,7 @@ __global__ void __launch_bounds__(32, kFusedWarps)
         // Called once in each branch: after a join the compiler would move every element.
         const auto finish = [&] {
           if (!kStores || o.rotates) head.rotate(row, lane);
-          if (is_stored) store_head<Head, kStores>(p, o, head, h, lane, slot, to);
+          if (is_stored) store_head<Head, kStored>(p, o, head, h, lane, slot, to);
         };
         if (normalizes) {
           head.multiply(head.scale(p.eps));

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the tuned kernels of norms share. kLanes lanes of a warp share a head: each holds two packs
-// of it, of 16 bytes or of four elements, half a head apart, so that a pair stays in one thread for either pairing, and a norm takes
-// a few shuffles. cos, sin and the weights of the norm are in shared memory, a row for each warp.
+// of it, of 16 bytes or of four elements, half a head apart, so that a pair stays in one thread for
+// either pairing, and a norm takes a few shuffles. cos, sin and the weights of the norm are in
+// shared memory.
 #pragma once
 
 #include <cstdint>
@@ -122,64 +123,71 @@ struct LaneHead {
 /// of rows of cos and sin, the first halves of all first packs, their second halves, then those of
 /// the second packs. Fetched before other loads, and stored when these are in flight.
 template <class Head>
-struct WarpWeights {
+class WarpWeights {
+ public:
+  /// `is_float`: weights of float32, otherwise of the elements' type. `packs`: of half a head.
+  __device__ __forceinline__ WarpWeights(const void* weight, bool is_float, std::int32_t packs)
+      : weight_(static_cast<const char*>(weight)), is_float_(kIsFloat || is_float), packs_(packs) {}
+
+  __device__ __forceinline__ void fetch() {
+    if (weight_ == nullptr) return;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      if (first(i) >= size()) continue;
+      if (is_float_) {  // the same for all threads
+        floats_[i] = load_packed(weight_ + 4 * first(i));
+      } else {
+        const Packed<8> two = load_packed8(weight_ + 2 * first(i));
+        floats_[i].words[0] = two.words[0];
+        floats_[i].words[1] = two.words[1];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(bool adds_one, float* to) const {
+    constexpr int kVector = Head::kCount / 2;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      if (first(i) >= size()) continue;
+      float w[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+      if (weight_ != nullptr) unpack(floats_[i], w);
+      const std::int32_t pack = first(i) / Head::kCount;
+      const std::int32_t half = pack < packs_ ? 0 : 1;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const std::int32_t in_pack = first(i) % Head::kCount + e;
+        const std::int32_t vector =
+            (2 * half + in_pack / kVector) * Head::kLanes + pack - half * packs_;
+        to[vector * kVector + in_pack % kVector] =
+            adds_one && weight_ != nullptr ? __fadd_rn(1.0f, w[e]) : w[e];
+      }
+    }
+  }
+
+ private:
   using Element = typename Head::ElementType;
   static constexpr bool kIsFloat = std::is_same_v<Element, Float32>;
-  static constexpr int kLanes = Head::kLanes;
-  static constexpr int kHalfPack = Head::kCount / 2;
-  static constexpr int kHalves = (4 * kLanes + 31) / 32;  // half packs of a thread
-  std::uint32_t words[kHalves][4];
+  static constexpr int kFours = (Head::kCount * Head::kLanes / 2 + 31) / 32;  // of a thread
 
-  /// `packs`: of half a head.
-  template <class Operand>
-  __device__ __forceinline__ void fetch(const Operand& o, std::int32_t packs) {
-    if (o.weight == nullptr) return;
-    const std::int32_t bytes = kHalfPack * (kIsFloat || o.has_float_weight ? 4 : 2);
-    const char* const from =
-        static_cast<const char*>(o.weight) + static_cast<std::int32_t>(threadIdx.x) * bytes;
-#pragma unroll
-    for (int i = 0; i < kHalves; ++i) {
-      if (static_cast<std::int32_t>(threadIdx.x) + 32 * i >= 4 * packs) continue;
-      const char* const at = from + 32 * i * bytes;
-      if (bytes == 4) {
-        words[i][0] = load_u32(at);
-        continue;
-      }
-      const Packed<8> two = load_packed8(at);
-      words[i][0] = two.words[0];
-      words[i][1] = two.words[1];
-      if (bytes == 8) continue;  // the same for all threads
-      const Packed<8> others = load_packed8(at + 8);
-      words[i][2] = others.words[0];
-      words[i][3] = others.words[1];
-    }
+  /// The first of the four elements i of this thread.
+  static __device__ __forceinline__ std::int32_t first(int i) {
+    return 4 * (static_cast<std::int32_t>(threadIdx.x) + 32 * i);
   }
-
-  template <class Operand>
-  __device__ __forceinline__ void store(const Operand& o, std::int32_t packs, bool adds_one,
-                                        float* to) const {
-#pragma unroll
-    for (int i = 0; i < kHalves; ++i) {
-      const std::int32_t half = static_cast<std::int32_t>(threadIdx.x) + 32 * i;
-      if (half >= 4 * packs) continue;
-      const std::int32_t pack = half / 2;
-      const std::int32_t vector =
-          pack < packs ? (half & 1) * kLanes + pack : (2 + (half & 1)) * kLanes + pack - packs;
-#pragma unroll
-      for (int e = 0; e < kHalfPack; ++e) {
-        float w = 1.0f;
-        if (o.weight != nullptr) {
-          w = __uint_as_float(words[i][e]);
-          if constexpr (!kIsFloat) {
-            const float2 two = device::unpack_two<typename Element::Type>(words[i][e / 2]);
-            if (!o.has_float_weight) w = e % 2 == 0 ? two.x : two.y;
-          }
-          if (adds_one) w = __fadd_rn(1.0f, w);
-        }
-        to[vector * kHalfPack + e] = w;
+  __device__ __forceinline__ std::int32_t size() const { return 2 * packs_ * Head::kCount; }
+  __device__ __forceinline__ void unpack(const Packed<16>& four, float (&w)[4]) const {
+    if constexpr (!kIsFloat) {
+      if (!is_float_) {
+        Element::unpack(Packed<8>{four.words[0], four.words[1]}, w);
+        return;
       }
     }
+    Float32::unpack(four, w);
   }
+
+  const char* weight_;
+  bool is_float_;
+  std::int32_t packs_;
+  Packed<16> floats_[kFours];
 };
 
 /// cos and sin of a token's pairs by one warp, of which each lane has those 32 apart.

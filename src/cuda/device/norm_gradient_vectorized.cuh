@@ -29,9 +29,8 @@ struct TokenOfRank {
   }
 };
 
-/// The packs of x and of the gradient that the lanes of a warp hold at once, copied to shared
-/// memory kNormGradientStages steps ahead: each thread copies and reads its own, so that nothing but
-/// its own copies is waited for.
+/// The packs of x and of the gradient that the lanes of a warp hold at once, copied to shared memory
+/// kNormGradientStages steps ahead: each thread copies and reads its own, and waits for those alone.
 template <int kWarpHeads>
 class GradientLoads {
  public:
@@ -155,9 +154,9 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
 #pragma unroll
   for (std::uint32_t i = 0; i < kNormGradientStages; ++i) loads.start(i);
   if (threadIdx.y == 0) {
-    WarpWeights<Head> fetched;
-    fetched.fetch(o, packs);
-    fetched.store(o, packs, p.adds_one, weights);
+    WarpWeights<Head> fetched(o.weight, o.has_float_weight, packs);
+    fetched.fetch();
+    fetched.store(p.adds_one, weights);
   }
   __syncthreads();
   Head sums{};
