@@ -1,9 +1,9 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Parameters of fused_vectorized and fused_block, the fastest of the fused kernels, and whether they
-// take a launch: whole heads of 16-byte packs, a power of two of them, rotated by equal pairings
-// with exact angles at integer positions; a RMS norm of each head in the order of a warp
+// Parameters of fused_vectorized and fused_block, the fastest of the fused kernels, and whether
+// they take a launch: whole heads of 16-byte packs, a power of two of them, rotated by equal
+// pairings with exact angles at integer positions; a RMS norm of each head in the order of a warp
 // (sum_lanes 32), or none; and stores without computed scales.
 #pragma once
 
@@ -61,9 +61,9 @@ struct FusedVectorizedShape {
 /// False where the kernel does not apply.
 bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedParams& to) noexcept;
 
-/// Of fused_vectorized, whose steps have `heads` heads in each thread. A token is split among blocks
-/// while there are at most `max_warps` of them. The first blocks prefetch `prefetch_bytes` while the
-/// previous launch drains.
+/// Of fused_vectorized, whose steps have `heads` heads in each thread. A token is split among
+/// blocks while there are at most `max_warps` of them. The first blocks prefetch `prefetch_bytes`
+/// while the previous launch drains.
 FusedVectorizedShape shape_fused_vectorized(std::int32_t batch, std::int32_t heads,
                                             std::int64_t max_warps, std::int64_t prefetch_bytes,
                                             FusedVectorizedParams& to) noexcept;

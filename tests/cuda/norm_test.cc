@@ -237,8 +237,8 @@ TEST(CudaNorm, TheOrderOfAWarp) {
                   {.norm = {.sum_lanes = 32}, .batch = 3, .tokens = 7001});
 }
 
-// Three tensors with norms: in decoding steps, and so many tokens that a warp takes the heads of all
-// tensors, one after the other.
+// Three tensors with norms: in decoding steps, and so many tokens that a warp takes the heads of
+// all tensors, one after the other.
 TEST(CudaNorm, ThreeTensors) {
   const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
   for (const DType weight_type : {DType::kBFloat16, DType::kFloat32}) {

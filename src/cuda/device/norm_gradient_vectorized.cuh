@@ -29,8 +29,9 @@ struct TokenOfRank {
   }
 };
 
-/// The packs of x and of the gradient that the lanes of a warp hold at once, copied to shared memory
-/// kNormGradientStages steps ahead: each thread copies and reads its own, and waits for those alone.
+/// The packs of x and of the gradient that the lanes of a warp hold at once, copied to shared
+/// memory kNormGradientStages steps ahead. Each thread copies and reads its own, and waits for no
+/// others.
 template <int kWarpHeads>
 class GradientLoads {
  public:
