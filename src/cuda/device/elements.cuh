@@ -68,29 +68,23 @@ struct HalfElement {
     const T rounded = device::from_accum<T>(value);
     return reinterpret_cast<const Storage&>(rounded);
   }
-  static __device__ __forceinline__ void unpack(const Packed<16>& pack, float (&v)[8]) {
-    for (int i = 0; i < 4; ++i) {
+  /// Packs of eight elements, or of four.
+  template <int kBytes>
+  static __device__ __forceinline__ void unpack(const Packed<kBytes>& pack,
+                                                float (&v)[kBytes / 2]) {
+    for (int i = 0; i < kBytes / 4; ++i) {
       const float2 two = device::unpack_two<T>(pack.words[i]);
       v[2 * i] = two.x;
       v[2 * i + 1] = two.y;
     }
   }
-  static __device__ __forceinline__ Packed<16> pack(const float (&v)[8], NoStoreParams = {}) {
-    Packed<16> result;
-    for (int i = 0; i < 4; ++i) result.words[i] = device::pack_two<T>(v[2 * i], v[2 * i + 1]);
-    return result;
-  }
-  /// Packs of four elements.
-  static __device__ __forceinline__ void unpack(const Packed<8>& pack, float (&v)[4]) {
-    for (int i = 0; i < 2; ++i) {
-      const float2 two = device::unpack_two<T>(pack.words[i]);
-      v[2 * i] = two.x;
-      v[2 * i + 1] = two.y;
+  template <int kCount>
+  static __device__ __forceinline__ Packed<2 * kCount> pack(const float (&v)[kCount],
+                                                            NoStoreParams = {}) {
+    Packed<2 * kCount> result;
+    for (int i = 0; i < kCount / 2; ++i) {
+      result.words[i] = device::pack_two<T>(v[2 * i], v[2 * i + 1]);
     }
-  }
-  static __device__ __forceinline__ Packed<8> pack(const float (&v)[4], NoStoreParams = {}) {
-    Packed<8> result;
-    for (int i = 0; i < 2; ++i) result.words[i] = device::pack_two<T>(v[2 * i], v[2 * i + 1]);
     return result;
   }
 };
