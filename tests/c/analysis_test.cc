@@ -17,7 +17,7 @@
 #include "rotary/recipe_json.h"
 #include "rotary/rotary_c_analysis.h"
 
-namespace rotary {
+namespace rotary::analysis_test {
 namespace {
 
 using internal::Json;
@@ -375,4 +375,4 @@ TEST_F(CAnalysisRejects, UnknownNames) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::analysis_test

@@ -13,7 +13,7 @@
 #include "rotary/recipe_json.h"
 #include "rotary/version.h"
 
-namespace rotary {
+namespace rotary::construction_test {
 namespace {
 
 using ::testing::DoubleEq;
@@ -234,4 +234,4 @@ TEST(CVersionTest, KnowsTheGpusThatCppKnows) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::construction_test

@@ -12,7 +12,7 @@
 
 #include "c/c_testing.h"
 
-namespace rotary {
+namespace rotary::kv_cache_test {
 namespace {
 
 constexpr std::int64_t kTokens = 5, kHeads = 2, kHeadDim = 8, kBlocks = 3, kBlockSize = 4;
@@ -259,4 +259,4 @@ TEST_F(CKvCache, RejectsBadArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::kv_cache_test

@@ -13,7 +13,7 @@
 
 #include "c/c_testing.h"
 
-namespace rotary {
+namespace rotary::model_test {
 namespace {
 
 const std::string kGguf = kRoot + "/tests/fuzz/corpus/gguf/";
@@ -178,4 +178,4 @@ TEST(CModelTest, RejectsUnknownRopes) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::model_test

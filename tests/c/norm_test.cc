@@ -10,7 +10,7 @@
 
 #include "c/c_testing.h"
 
-namespace rotary {
+namespace rotary::norm_test {
 namespace {
 
 constexpr std::int64_t kTokens = 5;
@@ -104,4 +104,4 @@ TEST(CNormTest, RejectsBadArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::norm_test

@@ -15,7 +15,7 @@
 #include "c/rejects.h"
 #include "rotary/cuda.h"
 
-namespace rotary {
+namespace rotary::rejects_call_test {
 namespace {
 
 TEST_F(CApiRejects, InvalidTensors) {
@@ -267,4 +267,4 @@ TEST_F(CApiRejects, WithNamedStatuses) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_call_test

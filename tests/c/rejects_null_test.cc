@@ -7,7 +7,7 @@
 
 #include "c/rejects.h"
 
-namespace rotary {
+namespace rotary::rejects_null_test {
 namespace {
 
 TEST_F(CApiRejects, NullInModelFunctions) {
@@ -115,4 +115,4 @@ TEST_F(CApiRejects, NullInRotations) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_null_test

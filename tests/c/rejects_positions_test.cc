@@ -10,7 +10,7 @@
 #include "c/rejects.h"
 #include "rotary/cuda.h"
 
-namespace rotary {
+namespace rotary::rejects_positions_test {
 namespace {
 
 TEST_F(CApiRejects, InvalidPositions) {
@@ -166,4 +166,4 @@ TEST_F(CApiRejects, PositionsAsCpp) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_positions_test

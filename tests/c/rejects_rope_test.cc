@@ -10,7 +10,7 @@
 #include "c/rejects.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::rejects_rope_test {
 namespace {
 
 /// Ropes from frequencies, which the C API and the C++ API reject alike.
@@ -122,4 +122,4 @@ TEST_F(CApiRejects, InvalidRopesOfModels) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_rope_test

@@ -10,7 +10,7 @@
 #include "c/ropes.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::rope_test {
 namespace {
 
 using ::testing::DoubleEq;
@@ -343,4 +343,4 @@ TEST(CRopeTest, AStreamOutlivesTheRopeItWasGivenTo) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rope_test

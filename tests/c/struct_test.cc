@@ -9,7 +9,7 @@
 
 #include "c/c_testing.h"
 
-namespace rotary {
+namespace rotary::struct_test {
 namespace {
 
 using ::testing::Each;
@@ -334,4 +334,4 @@ TEST(StructTest, Version1HasGradients) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::struct_test

@@ -10,7 +10,7 @@
 
 #include "c/c_testing.h"
 
-namespace rotary {
+namespace rotary::table_test {
 namespace {
 
 /// [rows, width], and the views of both languages.
@@ -185,4 +185,4 @@ TEST(CTableTest, RejectsInvalidArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::table_test

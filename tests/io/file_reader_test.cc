@@ -9,7 +9,7 @@
 #include "io/json_file.h"
 #include "rotary/model.h"
 
-namespace rotary::internal {
+namespace rotary::internal::file_reader_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(FileReaderTest, RefusesWhatIsNoFile) {
 }
 
 }  // namespace
-}  // namespace rotary::internal
+}  // namespace rotary::internal::file_reader_test

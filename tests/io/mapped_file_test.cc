@@ -8,7 +8,7 @@
 #include "io/io_testing.h"
 #include "rotary/io.h"
 
-namespace rotary {
+namespace rotary::mapped_file_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -114,4 +114,4 @@ TEST(TensorTest, ViewRejectsMismatchedBytes) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::mapped_file_test

@@ -7,7 +7,7 @@
 #include "io/io_testing.h"
 #include "rotary/io.h"
 
-namespace rotary {
+namespace rotary::npy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -224,4 +224,4 @@ TEST(NpyTest, RejectsAHeaderLongerThanTheFile) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::npy_test

@@ -4,7 +4,7 @@
 #include "io/io_testing.h"
 #include "rotary/io.h"
 
-namespace rotary {
+namespace rotary::safetensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -244,4 +244,4 @@ TEST_F(ReadSafetensorsTest, TheOnlyTensorNeedsNoName) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::safetensors_test

@@ -9,7 +9,7 @@
 
 #include "io/io_testing.h"
 
-namespace rotary::internal {
+namespace rotary::internal::torch_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -286,4 +286,4 @@ TEST(TorchFileTest, RejectsHostileArchives) {
 }
 
 }  // namespace
-}  // namespace rotary::internal
+}  // namespace rotary::internal::torch_file_test

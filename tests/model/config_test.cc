@@ -16,7 +16,7 @@
 #include "model/family.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::config_test {
 namespace {
 
 using testing::Contains;
@@ -461,4 +461,4 @@ TEST(Families, EveryRowIsReadable) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::config_test

@@ -15,7 +15,7 @@
 #include "rotary/error.h"
 #include "rotary/model.h"
 
-namespace rotary::internal {
+namespace rotary::internal::gguf_file_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -446,4 +446,4 @@ TEST(ReadGguf, RejectsHugeWidths) {
 }
 
 }  // namespace
-}  // namespace rotary::internal
+}  // namespace rotary::internal::gguf_file_test

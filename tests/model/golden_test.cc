@@ -18,7 +18,7 @@
 #include "rotary/dialect.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -299,4 +299,4 @@ TEST_P(Scalings, AgreeWithTransformers) {
 INSTANTIATE_TEST_SUITE_P(Golden, Scalings, testing::Values("scaling.json", "scaling_more.json"));
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::golden_test

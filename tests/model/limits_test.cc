@@ -15,7 +15,7 @@
 #include "rotary/error.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::limits_test {
 namespace {
 
 using testing::AllOf;
@@ -109,4 +109,4 @@ TEST(ConfigLimits, LongFiles) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::limits_test

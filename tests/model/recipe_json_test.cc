@@ -15,7 +15,7 @@
 #include "rotary/error.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::recipe_json_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(RecipeJson, Rejects) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::recipe_json_test

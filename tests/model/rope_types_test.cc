@@ -12,7 +12,7 @@
 #include "rotary/frequencies.h"
 #include "rotary/model.h"
 
-namespace rotary {
+namespace rotary::rope_types_test {
 namespace {
 
 using testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(RopeTypes, NeedTheirKeys) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rope_types_test

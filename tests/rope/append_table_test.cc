@@ -17,7 +17,7 @@
 #include "rotary/kv_cache.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::append_table_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
@@ -262,4 +262,4 @@ TEST(AppendProperties, TheSameBitsOnManyThreads) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::append_table_test

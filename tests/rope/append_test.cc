@@ -21,7 +21,7 @@
 #include "rotary/kv_cache.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::append_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
@@ -242,4 +242,4 @@ TEST(UnrotateTo, QuantisesGroups) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::append_test

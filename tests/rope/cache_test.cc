@@ -16,7 +16,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::cache_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
@@ -199,4 +199,4 @@ TEST(Cache, RejectsInvalidSizes) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::cache_test

@@ -15,7 +15,7 @@
 #include "rotary/table.h"
 #include "support/half.h"
 
-namespace rotary {
+namespace rotary::cos_sin_test {
 namespace {
 
 constexpr std::int64_t kPairs = 5;
@@ -135,4 +135,4 @@ TEST(CosSin, RejectsInvalidArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::cos_sin_test

@@ -18,7 +18,7 @@
 #include "reference/oracle.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::exact_test {
 namespace {
 
 /// Half a unit of 2^-64 turns per position: 2 pi 2^-65 = 1.71e-19 radians.
@@ -289,4 +289,4 @@ TEST(Reference, LosesDigitsWhereExactDoesNot) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::exact_test

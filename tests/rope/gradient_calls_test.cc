@@ -20,7 +20,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::gradient_calls_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
@@ -350,4 +350,4 @@ TEST_F(GradientRejects, ParameterGradientsOverlappingTensors) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::gradient_calls_test

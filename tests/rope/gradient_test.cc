@@ -22,7 +22,7 @@
 #include "rope/placed_tensor.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::gradient_test {
 namespace {
 
 using namespace gradient_case;  // NOLINT: it is one test in two files
@@ -153,4 +153,4 @@ TEST(Gradient, OfTheTensorIsTheTranspose) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::gradient_test

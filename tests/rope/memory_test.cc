@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace rotary::internal {
+namespace rotary::internal::memory_test {
 namespace {
 
 /// Addresses of all elements, in bytes.
@@ -126,4 +126,4 @@ TEST(Memory, FitsMemory) {
 }
 
 }  // namespace
-}  // namespace rotary::internal
+}  // namespace rotary::internal::memory_test

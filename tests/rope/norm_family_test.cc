@@ -21,7 +21,7 @@
 #include "rotary/rope.h"
 #include "rotary/table.h"
 
-namespace rotary {
+namespace rotary::norm_family_test {
 namespace {
 
 constexpr std::int64_t kTokens = 5;
@@ -405,4 +405,4 @@ TEST(NormFamily, GradientRejectsBadArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::norm_family_test

@@ -19,7 +19,7 @@
 #include "rotary/rope.h"
 #include "rotary/table.h"
 
-namespace rotary {
+namespace rotary::norm_rotate_test {
 namespace {
 
 constexpr std::int64_t kTokens = 9;
@@ -311,4 +311,4 @@ TEST(NormRotate, RoundsOnceToTheNearest) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::norm_rotate_test

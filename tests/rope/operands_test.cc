@@ -22,7 +22,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::operands_test {
 namespace {
 
 constexpr std::int64_t kHeadDim = 40;
@@ -342,4 +342,4 @@ TEST_F(OperandsReject, TooManyTensors) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::operands_test

@@ -17,7 +17,7 @@
 
 #include "reference/real.h"
 
-namespace rotary::internal {
+namespace rotary::internal::phase_test {
 namespace {
 
 using reference::Real;
@@ -257,4 +257,4 @@ TEST(CosSin, IsContinuousAtEighths) {
 }
 
 }  // namespace
-}  // namespace rotary::internal
+}  // namespace rotary::internal::phase_test

@@ -13,7 +13,7 @@
 
 #include "engine/position_reader.h"
 
-namespace rotary {
+namespace rotary::positions_test {
 namespace {
 
 using internal::PositionReader;
@@ -175,4 +175,4 @@ TEST(Positions, Packed) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::positions_test

@@ -19,7 +19,7 @@
 #include "rope/every_recipe.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::property_test {
 namespace {
 
 template <typename T>
@@ -262,4 +262,4 @@ TYPED_TEST(PropertyTest, EquivalentForms) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::property_test

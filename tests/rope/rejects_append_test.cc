@@ -13,7 +13,7 @@
 #include "rope/append_fixture.h"
 #include "rope/rejects.h"
 
-namespace rotary {
+namespace rotary::rejects_append_test {
 namespace {
 
 /// The call of a case after `change` is rejected.
@@ -138,4 +138,4 @@ TEST(RejectsAppend, Scales) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_append_test

@@ -14,7 +14,7 @@
 #include "rope/rejects.h"
 #include "rotary/error.h"
 
-namespace rotary {
+namespace rotary::rejects_input_test {
 namespace {
 
 // ---- Rope ---------------------------------------------------------------------------------------
@@ -242,4 +242,4 @@ TEST_F(RopeRejects, OverlappingInputAndOutput) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_input_test

@@ -13,7 +13,7 @@
 
 #include "rope/rejects.h"
 
-namespace rotary {
+namespace rotary::rejects_positions_test {
 namespace {
 
 TEST_F(RopeRejects, NonFinitePositions) {
@@ -82,7 +82,7 @@ TEST_F(RopeRejects, PositionsOverlappingOutputs) {
 }
 
 // Positions may be next to an output, and inside an input that is not written.
-TEST(RopeAccepts, PositionsBesideOutputs) {
+TEST(RopeAcceptsPositions, PositionsBesideOutputs) {
   const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
   std::vector<float> memory(24 + 3 + 24, 0.5f);
   const auto view = [&](std::size_t from, std::initializer_list<std::int64_t> shape) {
@@ -106,7 +106,7 @@ TEST_F(RopeRejects, PositionsBeyond64Bits) {
 }
 
 // The largest integer is a valid position.
-TEST(RopeAccepts, LargestPositions) {
+TEST(RopeAcceptsPositions, LargestPositions) {
   const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
   std::vector<float> x(24, 0.5f);
   const auto view = TensorView::contiguous(x.data(), DType::kFloat32, {3, 2, 4});
@@ -226,7 +226,7 @@ TEST(PositionsReject, OneAxisForSeveral) {
 }
 
 // An empty tensor needs no memory; its positions must still match.
-TEST(RopeAccepts, EmptyTensorsWithoutMemory) {
+TEST(RopeAcceptsPositions, EmptyTensorsWithoutMemory) {
   const Rope rope(half_radians(), {.head_dim = 4, .pairing = Pairing::kHalf});
   const auto empty = [](std::int64_t batch, std::int64_t tokens, std::int64_t heads) {
     return TensorView::contiguous(nullptr, DType::kFloat32, {batch, tokens, heads, 4});
@@ -244,4 +244,4 @@ TEST(RopeAccepts, EmptyTensorsWithoutMemory) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_positions_test

@@ -13,7 +13,7 @@
 #include "rope/rejects.h"
 #include "rotary/table.h"
 
-namespace rotary {
+namespace rotary::rejects_table_test {
 namespace {
 
 class TableRopeRejects : public RopeRejects {
@@ -154,4 +154,4 @@ TEST_F(TableRopeRejects, TokensWithoutRows) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rejects_table_test

@@ -20,7 +20,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::rerotate_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
@@ -265,4 +265,4 @@ TEST_F(RopeRejects, InvalidRerotation) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::rerotate_test

@@ -19,7 +19,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::shift_cached_test {
 namespace {
 
 constexpr std::int64_t kBlocks = 5, kBlockSize = 4, kHeads = 2, kHeadDim = 32;
@@ -149,4 +149,4 @@ TEST(ShiftCached, RejectsBadArguments) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::shift_cached_test

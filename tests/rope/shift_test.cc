@@ -21,7 +21,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::shift_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
@@ -285,4 +285,4 @@ TEST_F(RopeRejects, InvalidShifts) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::shift_test

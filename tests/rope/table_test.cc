@@ -25,7 +25,7 @@
 #include "rope/rejects.h"
 #include "rotary/rope.h"
 
-namespace rotary {
+namespace rotary::table_test {
 namespace {
 
 using reference::Elements;
@@ -308,4 +308,4 @@ TEST(TableRope, RepeatedRows) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::table_test
