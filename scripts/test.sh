@@ -31,6 +31,7 @@ stage "Library, commands, Python package, PyTorch operators, RoFormer, tests, ex
 build_tests "${engine[@]}"
 
 stage "Tests"
-ctest_preset test
+# One more than cores: some wait for processes that they end, or for the disk.
+ctest_preset test --parallel "$(($(nproc) + 1))"
 
 summary "the tests of all parts"
