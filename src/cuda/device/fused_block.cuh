@@ -14,9 +14,9 @@
 
 namespace rotary::internal::cuda {
 
-/// Where a block's weights are. In trials (docs/fused.md) one warp that reads them for its block was
-/// faster with a hundred blocks, which read them at the same moment and presumably wait for one
-/// another; registers were faster with few blocks, and with a store.
+/// Where a block's weights are. In trials (docs/fused.md) one warp that reads them for its block
+/// was faster with hundreds of blocks, which read them at the same moment and presumably wait for
+/// one another; registers were faster with few blocks, and with a store.
 enum class WeightsIn : std::uint8_t {
   kRegisters,  // of every thread: weights of the elements' type
   kShared,     // read by one warp for each operand
