@@ -50,7 +50,8 @@ subset+=':*CudaTable.NanOutsideTheTable/*:*CudaFloat8.MixedOperandsAndTables/*:*
 subset+=':CudaGraph.OverlappingChains:CudaGraph.StreamsAndThreads:CudaGradient.ComputesOnlyRequestedGradients'
 subset+=':CudaLarge.TablesOfManyPairs:*CudaLargeHeads.ManyPairs/float16:*CudaTable.CosSin/float32'
 subset+=':CudaNorm.EveryPlacementAndTypeOfWeights:CudaNorm.EverySourceOfAnglesAndPositions:CudaNorm.Gradients*'
-subset+=':CudaAppend.NormalisesFirst:CudaAppend.DecodesManySequences'
+subset+=':CudaNorm.TheOrderOfAWarp:CudaNorm.ThreeTensors:CudaNorm.WarpsWithoutHeads'
+subset+=':CudaAppend.NormalisesFirst:CudaAppend.DecodesManySequences:CudaAppend.WholeHeads*'
 subset+=':*CudaLargeHeads.ChangesPairingInPlace/float64:*CudaSizeClasses.ManyShortTokens/bfloat16'
 subset+=':CudaLargeSizes.EveryConfigOnce:*CudaLargeGradient.Vectorized/*'
 

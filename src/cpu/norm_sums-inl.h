@@ -382,6 +382,9 @@ HWY_NOINLINE void find_moments(const typename E::Storage* x, std::int64_t stride
     };
     sum_heads<E>(x, stride, heads, n, norm.sum_lanes, add_square, moments.scales);
   }
+  // The last vector's other lanes: with an eps of 0, sums of 0 would divide by 0.
+  const std::int64_t end = (heads + lanes - 1) / lanes * lanes;
+  std::fill(moments.scales + heads, moments.scales + end, 1.0f);
   for (std::int64_t h = 0; h < heads; h += lanes) {
     const auto mean = hn::Div(hn::Load(d, moments.scales + h), size);
     const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, norm.eps)));

@@ -119,7 +119,7 @@ std::int32_t number_steps(std::int32_t step_heads, FusedVectorizedParams& to) no
     o.first_step = steps;
     steps += ceil_div(o.heads, step_heads);
     o.end_step = steps;
-    if (o.rotates) to.rotated_steps = steps;
+    if (o.rotates && o.heads > 0) to.rotated_steps = steps;  // those not there rotate, too
   }
   return steps;
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Chooses the tuned fused kernel for a launch, and its shape, where each was measured fastest
+// Chooses the tuned fused kernel for a launch, and its shape, by trials of similar kernels
 // (docs/fused.md).
 #pragma once
 

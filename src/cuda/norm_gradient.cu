@@ -56,12 +56,12 @@ cudaError_t launch_vectorized(const NormGradientVectorizedParams& p, int num_ope
 
 }  // namespace
 
-cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
-                          cudaStream_t stream) noexcept {
+cudaError_t norm_gradient(NormGradientParams<SimpleParams>& params, cudaStream_t stream) noexcept {
   if (params.batch == 0 || params.tokens == 0 || params.num_heads == 0) return cudaSuccess;
   NormGradientVectorizedParams p{};
   const NormGradientShape shape = make_norm_gradient_vectorized(params, p);
   if (shape.lanes == 0) return launch_gradient(params, stream);
+  params.slices = static_cast<std::int32_t>(p.slices);
   return dispatch_float32_compute(params.type, [&](auto element) {
     using Element = decltype(element);
     return params.read == Pairing::kHalf
@@ -71,8 +71,7 @@ cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
   });
 }
 
-cudaError_t norm_gradient(const NormGradientParams<GeneralParams>& params,
-                          cudaStream_t stream) noexcept {
+cudaError_t norm_gradient(NormGradientParams<GeneralParams>& params, cudaStream_t stream) noexcept {
   return launch_gradient(params, stream);
 }
 

@@ -15,10 +15,9 @@
 
 namespace rotary::internal::cuda {
 
-cudaError_t norm_gradient(const NormGradientParams<SimpleParams>& params,
-                          cudaStream_t stream) noexcept;
-cudaError_t norm_gradient(const NormGradientParams<GeneralParams>& params,
-                          cudaStream_t stream) noexcept;
+/// Lowers params.slices to those that it writes.
+cudaError_t norm_gradient(NormGradientParams<SimpleParams>& params, cudaStream_t stream) noexcept;
+cudaError_t norm_gradient(NormGradientParams<GeneralParams>& params, cudaStream_t stream) noexcept;
 cudaError_t norm_gradient_sums(const NormSumParams& params, cudaStream_t stream) noexcept;
 
 /// The launches of a call.

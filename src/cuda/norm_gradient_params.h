@@ -11,9 +11,9 @@
 
 namespace rotary::internal::cuda {
 
-/// Blocks per operand; each sums over its share of the tokens. Four for each multiprocessor of an
-/// H200, as many as run at once (kNormGradientBlocks).
-inline constexpr std::int64_t kNormGradientSlices = 4 * 132;
+/// Blocks per operand, at most; each sums over its share of the tokens. Eight for each
+/// multiprocessor of an H200; norm_gradient_vectorized takes fewer.
+inline constexpr std::int64_t kNormGradientSlices = 8 * 132;
 /// Shared memory of a block, at most: what compute capability 9.0 has. Others have less, and then a
 /// launch with large norms across heads fails.
 inline constexpr std::int64_t kMaxNormGradientShared = 227 * 1024;

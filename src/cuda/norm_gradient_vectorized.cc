@@ -96,7 +96,7 @@ NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleP
   to.partial = p.partial;
   to.partial_size = p.partial_size;
   to.count = static_cast<std::uint32_t>(count);
-  to.slices = static_cast<std::uint32_t>(p.slices);
+  to.slices = static_cast<std::uint32_t>(std::min(p.slices, kVectorizedSlices));
   to.batch = p.batch;
   to.eps = p.norm.eps;
   to.reciprocal_size = 1.0f / static_cast<float>(p.head_dim);

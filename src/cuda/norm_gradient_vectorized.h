@@ -14,6 +14,8 @@ namespace rotary::internal::cuda {
 
 inline constexpr int kMaxNormGradientThreads = 128;
 inline constexpr int kNormGradientBlocks = 4;  // of a multiprocessor
+/// Blocks per operand: as many as an H200 runs at once.
+inline constexpr std::int32_t kVectorizedSlices = kNormGradientBlocks * 132;
 /// Steps of which the packs are on their way, and their shared memory: four packs of each thread.
 inline constexpr int kNormGradientStages = 2;
 inline constexpr int kNormGradientStageFloats =

@@ -237,17 +237,34 @@ TEST(CudaNorm, TheOrderOfAWarp) {
                   {.norm = {.sum_lanes = 32}, .batch = 3, .tokens = 7001});
 }
 
-// Three tensors with norms: in decoding steps, and so many tokens that a warp takes the heads of
-// all tensors, one after the other.
+// Three tensors with norms: in decoding steps, and so many tokens (30,000 in all batch rows and
+// more are not split) that a warp takes the heads of all tensors, one after the other.
 TEST(CudaNorm, ThreeTensors) {
   const Rope rope = make_rope(64, 64, 0, Pairing::kHalf);
   for (const DType weight_type : {DType::kBFloat16, DType::kFloat32}) {
-    for (const std::int64_t tokens : {7, 70, 2'501}) {
+    for (const std::int64_t tokens : {7, 70, 7'501}) {
       expect_cpu_bits(rope, {.norm = {.sum_lanes = 32},
                              .type = DType::kBFloat16,
                              .weight_type = weight_type,
                              .tokens = tokens,
                              .heads = {9, 2, 3}});
+    }
+  }
+}
+
+// Heads that do not fill the last warps of a token, where warps of a block share the weights: in
+// decoding steps, and in blocks of two heads in each thread.
+TEST(CudaNorm, WarpsWithoutHeads) {
+  struct Size {
+    std::int64_t tokens;
+    std::vector<std::int64_t> heads;
+  };
+  const Rope rope = make_rope(128, 128, 0, Pairing::kHalf);
+  for (const Size& size : {Size{20, {40, 8}}, Size{20, {21}}, Size{900, {32, 4}}, Size{900, {9}}}) {
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      expect_cpu_bits(
+          rope,
+          {.norm = {.sum_lanes = 32}, .type = type, .tokens = size.tokens, .heads = size.heads});
     }
   }
 }
@@ -316,8 +333,50 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
   return {copies[1]->downloaded(), copies[4]->downloaded(), sums.values()};
 }
 
+/// Of two tensors; those of weights of all heads have as many heads, so that weights have one size.
+void expect_cpu_gradients(const Rope& rope, const NormCase& c, const Positions& positions) {
+  const std::int64_t head_dim = rope.layout().head_dim;
+  const auto weight_size =
+      static_cast<std::size_t>(c.norm.scope == NormScope::kHead ? head_dim : c.heads[0] * head_dim);
+  Tensors tensors;
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    const bool is_weight = seed % 3 == 0;
+    const Sizes sizes = is_weight ? Sizes{1, 1, 1, static_cast<std::int64_t>(weight_size)}
+                                  : Sizes{c.batch, c.tokens, c.heads[(seed - 1) / 3], head_dim};
+    tensors.push_back(std::make_unique<PlacedTensor>(
+        Layout::kContiguous, is_weight ? c.weight_type : c.type, sizes, seed, 0));
+  }
+  const Gradients first = gradients_on_gpu(rope, c, tensors, positions, weight_size);
+  const Gradients again = gradients_on_gpu(rope, c, tensors, positions, weight_size);
+  EXPECT_TRUE(first.q == again.q && first.k == again.k && first.weights == again.weights);
+
+  std::vector<double> sums(4 * weight_size);
+  std::vector<NormGradientOperand> operands;
+  for (const std::size_t i : {0, 3}) {
+    const auto part = [&](std::size_t k) {
+      return std::span(sums).subspan(k * weight_size, weight_size);
+    };
+    const bool has_bias = c.norm.kind == NormKind::kLayer;
+    operands.push_back({.in = tensors[i]->view(),
+                        .grad_out = tensors[i + 1]->view(),
+                        .grad_in = tensors[i + 1]->view(),
+                        .weight = row_of(tensors[i + 2]->view()),
+                        .grad_weight = part(i / 3),
+                        .grad_bias = has_bias ? part(2 + i / 3) : std::span<double>()});
+  }
+  rope.norm_gradient(operands, c.norm, positions);
+  // The sums of a norm differ in their order: a few roundings to float32, one to the type.
+  EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
+  EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
+  // Those of weights, of terms of both signs, are float32 within a block.
+  const double terms = static_cast<double>(c.batch * c.tokens * c.heads[0]);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    EXPECT_NEAR(first.weights[i], sums[i], 1e-6 * (std::sqrt(terms) + std::fabs(sums[i])))
+        << c.name() << " weight " << i;
+  }
+}
+
 TEST(CudaNorm, GradientsMatchTheCpu) {
-  const Positions positions = Positions::range(123'456);
   for (const Rope& rope :
        {make_rope(64, 64, 0, Pairing::kHalf), make_rope(96, 96, 0, Pairing::kInterleaved),
         make_rope(72, 52, 3, Pairing::kInterleaved),
@@ -325,51 +384,32 @@ TEST(CudaNorm, GradientsMatchTheCpu) {
     for (const DType type : kTypes) {
       for (const NormKind kind : kKinds) {
         for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
-          const NormCase c{
-              .norm = {.kind = kind, .scope = scope}, .type = type, .batch = 3, .tokens = 67};
-          // Both tensors have three heads, so that weights have one size.
-          const std::int64_t head_dim = rope.layout().head_dim;
-          const auto weight_size =
-              static_cast<std::size_t>(scope == NormScope::kHead ? head_dim : 3 * head_dim);
-          Tensors tensors;
-          for (unsigned seed = 1; seed <= 6; ++seed) {
-            const bool is_weight = seed % 3 == 0;
-            const Sizes sizes = is_weight ? Sizes{1, 1, 1, static_cast<std::int64_t>(weight_size)}
-                                          : Sizes{c.batch, c.tokens, 3, head_dim};
-            tensors.push_back(std::make_unique<PlacedTensor>(
-                Layout::kContiguous, is_weight ? DType::kFloat32 : type, sizes, seed, 0));
-          }
-          const Gradients first = gradients_on_gpu(rope, c, tensors, positions, weight_size);
-          const Gradients again = gradients_on_gpu(rope, c, tensors, positions, weight_size);
-          EXPECT_TRUE(first.q == again.q && first.k == again.k && first.weights == again.weights);
-
-          std::vector<double> sums(4 * weight_size);
-          std::vector<NormGradientOperand> operands;
-          for (const std::size_t i : {0, 3}) {
-            const auto part = [&](std::size_t k) {
-              return std::span(sums).subspan(k * weight_size, weight_size);
-            };
-            operands.push_back(
-                {.in = tensors[i]->view(),
-                 .grad_out = tensors[i + 1]->view(),
-                 .grad_in = tensors[i + 1]->view(),
-                 .weight = row_of(tensors[i + 2]->view()),
-                 .grad_weight = part(i / 3),
-                 .grad_bias = kind == NormKind::kLayer ? part(2 + i / 3) : std::span<double>()});
-          }
-          rope.norm_gradient(operands, c.norm, positions);
-          // The sums of a norm differ in their order: a few roundings to float32, one to the type.
-          EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
-          EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
-          // Those of weights are float32 within a block.
-          for (std::size_t i = 0; i < sums.size(); ++i) {
-            EXPECT_NEAR(first.weights[i], sums[i], 1e-6 * (10.0 + std::fabs(sums[i])))
-                << c.name() << " weight " << i;
-          }
+          expect_cpu_gradients(rope,
+                               {.norm = {.kind = kind, .scope = scope},
+                                .type = type,
+                                .batch = 3,
+                                .tokens = 67,
+                                .heads = {3, 3}},
+                               Positions::range(123'456));
         }
       }
     }
   }
+}
+
+// Several steps of a token and of a warp, and warps that begin and end within a token: more steps
+// than are copied ahead.
+TEST(CudaNorm, GradientsOfManyTokens) {
+  expect_cpu_gradients(make_rope(128, 128, 0, Pairing::kHalf),
+                       {.norm = {.kind = NormKind::kRms}, .tokens = 2'501, .heads = {9, 2}},
+                       Positions::range(123'456));
+}
+
+// Of the other kernel: several tokens in a block.
+TEST(CudaNorm, GradientsOfManyTokensElementByElement) {
+  expect_cpu_gradients(make_rope(32, 32, 0, Pairing::kHalf),
+                       {.norm = {.kind = NormKind::kLayer}, .tokens = 701, .heads = {1, 1}},
+                       Positions::range(123'456));
 }
 
 TEST(CudaNorm, GradientsOfNoTokensAreZero) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -130,6 +131,24 @@ TEST(NormRotate, HasTheBitsOfNormThenRotateForGroupsOfHeads) {
             EXPECT_EQ(x.bytes(), expected.bytes()) << head_dim << " " << heads << " in place";
           }
         }
+      }
+    }
+  });
+}
+
+/// Heads that do not fill a vector, whose other lanes must not divide by 0.
+TEST(NormRotate, DividesByNothingWithoutEps) {
+  constexpr std::int64_t kFiveHeads = 5;
+  constexpr std::int64_t kHeadDim = 64;
+  const Rope rope = rope_of(kHeadDim, Pairing::kHalf);
+  on_every_target([&](std::string_view target) {
+    for (const DType type : kTypes) {
+      for (const int lanes : {4, 8, 16, 32}) {
+        Memory x = random(type, kTokens * kFiveHeads * kHeadDim, 1);
+        std::feclearexcept(FE_ALL_EXCEPT);
+        rope.norm_rotate({{x.heads(kTokens, kFiveHeads, kHeadDim)}},
+                         {.eps = 0.0, .sum_lanes = lanes}, Positions::range());
+        EXPECT_EQ(std::fetestexcept(FE_DIVBYZERO), 0) << target << " " << lanes;
       }
     }
   });

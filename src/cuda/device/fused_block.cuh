@@ -14,9 +14,9 @@
 
 namespace rotary::internal::cuda {
 
-/// Where a block's weights are. Measured (docs/fused.md): a hundred blocks that read the weights at
-/// the same moment wait for one another, the fewer warps read them the less; with few blocks, and
-/// with a store, registers are faster.
+/// Where a block's weights are. In trials (docs/fused.md) one warp that reads them for its block
+/// was faster with hundreds of blocks, which read them at the same moment and presumably wait for
+/// one another; registers were faster with few blocks, and with a store.
 enum class WeightsIn : std::uint8_t {
   kRegisters,  // of every thread: weights of the elements' type
   kShared,     // read by one warp for each operand
@@ -35,7 +35,7 @@ struct FusedBlockConfig {
   static constexpr int kMinBlocks = kBlocksPerSm;
 };
 
-/// Where weights are shared, only the first operands have a norm: q and k.
+/// Where weights are shared, these are all operands: q and k.
 inline constexpr std::int32_t kSharedWeights = 2;
 
 /// Shared memory: cos and sin of the token, and where they are shared the weights.
@@ -55,10 +55,14 @@ struct BlockHead {
   typename Head::Pack data[2];
   typename Head::Pack weights[2];
 
+  /// Steps after the last one are of the last of kOperands operands, and out of range.
+  template <std::int32_t kOperands>
   __device__ __forceinline__ void locate(const FusedVectorizedParams& p, std::int32_t step,
                                          std::int32_t lane, bool has_heads) {
     constexpr std::int32_t kPackBytes = sizeof(typename Head::Pack);
-    operand = step < p.operands[0].end_step ? 0 : step < p.operands[1].end_step ? 1 : 2;
+    static_assert(kOperands == 2 || kOperands == 3);
+    operand = step < p.operands[0].end_step ? 0 : 1;
+    if (kOperands == 3 && step >= p.operands[1].end_step) operand = 2;
     const FusedTileOperand& o = p.operands[operand];
     h = (step - o.first_step) * (32 / Head::kLanes) +
         static_cast<std::int32_t>(threadIdx.x / Head::kLanes);
@@ -111,6 +115,8 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
   constexpr std::int32_t kHelpers = Config::kHelpers;
   constexpr bool kShared = Config::kWeights == WeightsIn::kShared;
   constexpr bool kStores = kStored != Stores::kNone;
+  constexpr std::int32_t kOperands = kShared ? kSharedWeights : kFusedVectorizedOperands;
+  static_assert(!kShared || !kStores);  // launches with a store have v, too
   constexpr std::uint32_t kPairs = Head::kCount * kLanes;
   constexpr std::int32_t kHeadDim = 2 * kPairs;
   extern __shared__ __align__(16) float memory[];  // cos, sin, then weights of the operands
@@ -125,7 +131,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
   BlockHead<Head> own[kHeads];
 #pragma unroll
   for (int j = 0; j < kHeads; ++j) {
-    own[j].locate(p, first_step + j * warps + warp, lane, has_heads);
+    own[j].template locate<kOperands>(p, first_step + j * warps + warp, lane, has_heads);
     touch_parameters<kStores>(p, p.operands[own[j].operand]);
     touch(own[j].from);
     touch(own[j].to);

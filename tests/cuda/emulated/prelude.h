@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -22,13 +23,22 @@
 
 namespace emulated {
 
-/// Runs `thread` for every thread of a block.
+/// Gives the launches that follow that much dynamic shared memory, rounded up to 16 bytes. Accesses
+/// beyond its end crash. False if there is not so much.
+bool allocate_shared(std::size_t bytes);
+/// Runs `thread` for every thread of a block, whose shared memory has no value yet (NaN).
 void run_block(const dim3& block, const std::function<void()>& thread);
 void block_barrier();
 void warp_barrier();
 /// A slot of each lane of the current warp.
 std::uint64_t* warp_slots();
 int current_lane();
+
+// cp.async of 16 bytes, each part of it at the worst moment: from its start on, `to` has no value
+// (NaN), and `from` is only read, and `to` written, at the wait for its group.
+void start_copy(void* to, const void* from);
+void commit_copies();
+void wait_for_copies(std::size_t pending);
 
 }  // namespace emulated
 
@@ -87,6 +97,11 @@ inline std::uint64_t __umul64hi(std::uint64_t a, std::uint64_t b) {
 }
 
 #define asm(...)  // of as_generic_memory()
+
+// Dynamic shared memory, by the names that kernels give it. Its address depends on its size: what
+// kernels declare, extern float memory[], becomes a pointer to such an array.
+#define memory (*memory_of_block)
+#define totals (*totals_of_block)
 
 #undef __launch_bounds__
 #undef __global__

@@ -6,11 +6,16 @@
 #undef _FORTIFY_SOURCE  // whose longjmp() does not leave a stack
 #include <dlfcn.h>
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cuda/fused_params.h"
@@ -20,9 +25,9 @@
 
 namespace rotary::internal::cuda {
 
-// Dynamic shared memory, by the names that kernels give it.
-alignas(16) float memory[64 * 1024];
-alignas(16) double totals[32 * 1024];
+// As kernels declare them (prelude.h), in all of which these are the same bytes.
+alignas(16) float memory[];
+alignas(16) double totals[];
 
 }  // namespace rotary::internal::cuda
 
@@ -30,6 +35,41 @@ namespace emulated {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kMaxSharedBytes = 256 * 1024;  // a multiple of every page
+
+/// Bytes that end at a page without access.
+class GuardedMemory {
+ public:
+  GuardedMemory() {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* const begin = mmap(nullptr, kMaxSharedBytes + page, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED) std::abort();
+    end_ = static_cast<char*>(begin) + kMaxSharedBytes;
+    if (mprotect(end_, page, PROT_NONE) != 0) std::abort();
+  }
+  char* last(std::size_t bytes) const { return end_ - bytes; }
+
+ private:
+  char* end_;
+};
+
+struct SharedMemory {
+  GuardedMemory guarded;
+  std::size_t bytes = 0;
+};
+
+SharedMemory& shared_memory() {
+  static SharedMemory all;
+  return all;
+}
+
+struct Copy {
+  void* to;
+  const void* from;
+};
+constexpr std::size_t kCopyBytes = 16;
+constexpr int kNoValue = 0xff;  // of every byte: NaN in all types
 
 struct Barrier {
   int arrived = 0;
@@ -45,6 +85,8 @@ struct Fiber {
   int lane = 0;
   int warp = 0;
   bool done = false;
+  std::vector<Copy> started_copies;      // of no group yet
+  std::deque<std::vector<Copy>> groups;  // of copies, the oldest first
 };
 
 struct Block {
@@ -121,6 +163,33 @@ void warp_barrier() {
 std::uint64_t* warp_slots() { return block.slots.data() + 32 * block.current->warp; }
 int current_lane() { return block.current->lane; }
 
+bool allocate_shared(std::size_t bytes) {
+  using namespace rotary::internal::cuda;
+  SharedMemory& shared = shared_memory();
+  shared.bytes = (bytes + 15) / 16 * 16;
+  if (shared.bytes > kMaxSharedBytes) return false;
+  char* const begin = shared.guarded.last(shared.bytes);
+  memory_of_block = reinterpret_cast<decltype(memory_of_block)>(begin);
+  totals_of_block = reinterpret_cast<decltype(totals_of_block)>(begin);
+  return true;
+}
+
+void start_copy(void* to, const void* from) {
+  std::memset(to, kNoValue, kCopyBytes);
+  block.current->started_copies.push_back({to, from});
+}
+void commit_copies() {
+  Fiber& thread = *block.current;
+  thread.groups.push_back(std::move(thread.started_copies));
+  thread.started_copies.clear();
+}
+void wait_for_copies(std::size_t pending) {
+  std::deque<std::vector<Copy>>& groups = block.current->groups;
+  for (; groups.size() > pending; groups.pop_front()) {
+    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, kCopyBytes);
+  }
+}
+
 void run_block(const dim3& shape, const std::function<void()>& thread) {
   const std::size_t count = static_cast<std::size_t>(shape.x) * shape.y * shape.z;
   const std::size_t warps = (count + 31) / 32;
@@ -131,6 +200,8 @@ void run_block(const dim3& shape, const std::function<void()>& thread) {
   block.all = {};
   block.left = static_cast<int>(count);
   block.thread = &thread;
+  const SharedMemory& shared = shared_memory();
+  std::memset(shared.guarded.last(shared.bytes), kNoValue, shared.bytes);
   for (std::size_t i = 0; i < count; ++i) {
     Fiber& fiber = block.fibers[i];
     const auto at = static_cast<unsigned>(i);
@@ -139,6 +210,8 @@ void run_block(const dim3& shape, const std::function<void()>& thread) {
     fiber.warp = static_cast<int>(i / 32);
     fiber.done = false;
     fiber.started = false;
+    fiber.started_copies.clear();
+    fiber.groups.clear();
     ++block.lanes_left[i / 32];
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -161,8 +234,8 @@ cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   *to = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return cudaSuccess;
 }
-cudaError_t cudaFree(void* memory) {
-  std::free(memory);
+cudaError_t cudaFree(void* from) {
+  std::free(from);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {

@@ -14,11 +14,12 @@ namespace rotary::internal::cuda {
 
 template <class Params>
 cudaError_t launch_kernel(void (*kernel)(Params), const Params& params, dim3 grid, dim3 block,
-                          std::size_t /*shared*/, bool /*may_overlap*/,
+                          std::size_t shared, bool /*may_overlap*/,
                           cudaStream_t /*stream*/) noexcept {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z > 1024) {
     return cudaErrorInvalidConfiguration;
   }
+  if (!emulated::allocate_shared(shared)) return cudaErrorInvalidValue;
   emulated::record_launch(reinterpret_cast<const void*>(kernel));
   gridDim = grid;
   blockDim = block;

@@ -41,10 +41,16 @@ void store_packed(void* to, const Packed<kBytes>& packed) {
 
 inline void prefetch_l2(const void*) {}
 
-inline void copy_to_shared(Packed<16>* to, const void* from) { *to = load_packed(from); }
-inline void commit_copies() {}
+inline void copy_to_shared(Packed<16>* to, const void* from) {
+  check_alignment<16>(to);
+  check_alignment<16>(from);
+  emulated::start_copy(to, from);
+}
+inline void commit_copies() { emulated::commit_copies(); }
 template <int kPending>
-inline void wait_for_copies() {}
+void wait_for_copies() {
+  emulated::wait_for_copies(kPending);
+}
 
 template <typename T>
 inline void materialize(T&) {}
