@@ -252,6 +252,14 @@ TrainPlan plan_of(const Settings& settings, at::Device device) {
   return plan;
 }
 
+void check_training(const Json& training, const std::string& name) {
+  const Json defaults = training_defaults(1, 0.0);
+  std::vector<std::string_view> known;
+  for (const auto& member : defaults.members()) known.push_back(member.key);
+  check_keys(training, name, known);
+  plan_of(Settings(training), at::kCPU);
+}
+
 Trained train_model(ModelImpl& model, const TrainPlan& plan, const MakeBatch& make_batch,
                     const UnitRun& run) {
   Training training(model, plan, run);

@@ -306,6 +306,8 @@ TEST_F(SmallLab, RefusesWrongSettings) {
   EXPECT_THAT(message(texts + R"(, "lengths": [64],
                                  "decoders": [{"name": "x", "position_encoding": "y"}])"),
               HasSubstr("settings of x"));
+  EXPECT_THAT(message(texts + R"(, "rates": {"learning_rate": [1]})"),
+              HasSubstr("rates.learning_rate: no setting of this lab; perhaps learning_rates"));
   EXPECT_THAT(message(R"("corpus": {"train": "none.txt"})"), HasSubstr("none.txt: no such file"));
   std::filesystem::create_directories(path("data"));
   file("data/packed.txt.xz", "");

@@ -148,6 +148,9 @@ TEST_F(LabRunner, RefusesUnknownSettings) {
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {R"({"stepz": 5})", "stepz: no setting of this lab; perhaps steps"},
            {R"({"steps": "many"})", "steps: must be number"},
+           {R"({"corpus": {"trian": "b"}})", "corpus.trian: no setting of this lab; perhaps train"},
+           {R"({"corpus": {"train": 3}})", "corpus.train: must be string"},
+           {R"({"corpus": 3})", "corpus: must be object"},
            {"[1]", "must be a JSON object"},
            {"{", "c.json"}}) {
     const auto config = file("c.json", text);

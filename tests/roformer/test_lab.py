@@ -58,6 +58,8 @@ def test_errors_are_one_line(tmp_path):
     assert "-o DIR" in run("lab", "length", code=2)
     assert "results.json" in run("lab", "report", tmp_path, code=1)
     assert "no setting of this lab" in lab(tmp_path, code=1, stepz=1)
+    said = lab(tmp_path, code=1, encoder_training={"step": 1})
+    assert "encoder_training.step: no setting of this lab; perhaps steps" in said
     assert "no variant ropes; perhaps rope" in lab(tmp_path, "--variants", "ropes", code=2)
     lab(tmp_path, "--variants", "rope")
     assert "steps: 3 there, 4 here" in lab(tmp_path, code=2, steps=4)
