@@ -57,9 +57,12 @@ class Training {
         read_checkpoint(found, model_, step_.parameters(),
                         {optimizer.first_moment(), optimizer.second_moment(), optimizer.steps()});
     const Json curve = internal::read_json_file(found / kCurveFile);
-    for (const Json& point : curve.at("points").elements()) {
+    // Former checkpoints have the points alone.
+    const Json& points = curve.is_array() ? curve : curve.at("points");
+    for (const Json& point : points.elements()) {
       curve_.emplace_back(point.elements().at(0).as_int64(), point.elements().at(1).as_double());
     }
+    if (curve.is_array()) return;
     // Of the steps since the last point.
     step_.restore_sums(curve.at("loss_sum").as_double(), curve.at("num_labels").as_double());
   }
