@@ -185,6 +185,19 @@ def test_script_for_gpus_passes_variants_on(tmp_path):
         assert done.returncode == 2 and calls == [] and "--variants" in done.stderr
 
 
+def test_script_for_gpus_begins_no_lab_where_tests_fail(tmp_path):
+    tests = tmp_path / "lab_test"
+    arguments = ["--quick", "--labs", "length", "--tests", "--no-build"]
+    done, calls = gpu_lab(tmp_path, *arguments, ROFORMER_LAB_TEST=str(tests))
+    assert done.returncode == 2 and calls == [] and f"no program {tests}" in done.stderr
+    for status in (0, 1):
+        tests.write_text(f"#!/bin/sh\nexit {status}\n")
+        tests.chmod(0o755)
+        done, calls = gpu_lab(tmp_path, *arguments, ROFORMER_LAB_TEST=str(tests))
+        assert done.returncode == status and len(calls) == 1 - status
+        assert ("no lab is begun" in done.stderr) == (status == 1)
+
+
 def test_script_for_gpus_keeps_a_time_limit(tmp_path):
     """The lab is interrupted as by Ctrl-C; one whose turn comes too late is not begun."""
     began = time.monotonic()
