@@ -49,8 +49,13 @@ def test_results_and_report(tmp_path):
     report = tmp_path / "out" / "report.md"
     before = report.read_text()
     report.unlink()
+    plots = sorted(tmp_path.glob("out/*.png"))
+    for plot in plots:
+        plot.unlink()
+    run("lab", "report", tmp_path / "out", "--no-png")
+    assert report.read_text() == before and not any(plot.exists() for plot in plots)
     run("lab", "report", tmp_path / "out")
-    assert report.read_text() == before
+    assert sorted(tmp_path.glob("out/*.png")) == plots
 
 
 def test_errors_are_one_line(tmp_path):
@@ -90,7 +95,7 @@ def kept_reports(folder):
         lab_folder = folder / results.parent.name
         lab_folder.mkdir()
         shutil.copy(results, lab_folder)
-        run("lab", "report", lab_folder)
+        run("lab", "report", lab_folder, "--no-png")  # the page has none
 
 
 def check_page(reports):
@@ -110,7 +115,7 @@ def test_the_page_holds_the_kept_numbers(tmp_path):
         if row["variant"] == "rope" and row["metric"] == "perplexity":
             row["value"] = 60.0
     results.write_text(json.dumps(kept))
-    run("lab", "report", results.parent)
+    run("lab", "report", results.parent, "--no-png")
     done = check_page(tmp_path)
     assert done.returncode == 1
     for message in (
