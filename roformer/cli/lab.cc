@@ -119,12 +119,11 @@ void add_lab(CLI::App& app) {
   lab->add_flag(
       "!--no-graphs", o.graphs,
       "Launch the kernels of a training step one by one: on a GPU it is a CUDA graph, with "
-      "the same numbers");
+      "the same numbers where kernels sum in a fixed order");
   lab->add_flag("--retry", o.retry, "Run units again that failed");
-  lab->add_flag(
-      "--rerun", o.rerun,
-      "Run the units of --variants again: their rows are dropped first, and their entries "
-      "in the settings may have changed");
+  lab->add_flag("--rerun", o.rerun,
+                "Run the units of --variants again: their rows are dropped first, and the settings "
+                "that they alone depend on may have changed");
   lab->add_flag("!--no-png", verb->png, "Plots as SVG alone, which takes a tenth of the time");
   lab->callback([verb] { run_lab_verb(*verb); });
 }

@@ -49,7 +49,8 @@ struct LabOptions {
   std::vector<std::string> variants{};
   /// Units at once, on a GPU; 0: as the lab says.
   std::int64_t jobs = 0;
-  /// Steps of training as CUDA graphs, on a GPU: the same numbers, sooner.
+  /// Steps of training as CUDA graphs, on a GPU: sooner, with the same numbers where kernels sum in
+  /// a fixed order.
   bool graphs = true;
   /// Runs units again that failed.
   bool retry = false;
