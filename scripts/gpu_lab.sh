@@ -25,8 +25,10 @@ usage: scripts/gpu_lab.sh --data DIR [--labs NAME,...] [--variants NAME,... [--r
   --quick          the small setting, with bundled data: tries the script, also on a CPU (DEVICE=cpu)
   -D...            for CMake, such as -DCMAKE_PREFIX_PATH=/opt/deps -DROTARY_COMMIT=abc1234 (where git is not there)
 
-$PYTHON is a Python that has PyTorch (python3), $ROFORMER the command (build/gpu-roformer/bin/roformer), $DEVICE cuda or
-cpu, $LIMIT the same as --limit. The exit status is the number of labs that did not end.
+$PYTHON is a Python that has PyTorch (python3), $ROFORMER the command (build/gpu-roformer/bin/roformer), $ROFORMER_LAB_TEST
+its tests (build/gpu-roformer/tests/roformer/roformer_lab_test), $DEVICE cuda or cpu, $LIMIT the same as --limit. The exit
+status is the number of labs that did not end; it is 1 and no lab is begun if tests fail, and 2 if the call is wrong or the
+build fails.
 END_USAGE
 }
 
@@ -65,7 +67,15 @@ if ((build)) && [[ -z ${ROFORMER:-} ]]; then
 fi
 if ((tests)); then
   say "Tests"
-  "$folder/tests/roformer/roformer_lab_test" --gtest_brief=1 --gtest_filter='*StepGraph*' || fail "roformer_lab_test"
+  lab_test=${ROFORMER_LAB_TEST:-$folder/tests/roformer/roformer_lab_test}
+  if [[ ! -x $lab_test ]]; then
+    echo "gpu_lab.sh: no program $lab_test for --tests: call it without --no-build" >&2
+    exit 2
+  fi
+  "$lab_test" --gtest_brief=1 --gtest_filter='*StepGraph*' || {
+    echo "gpu_lab.sh: tests failed, no lab is begun" >&2
+    exit 1
+  }
 fi
 arguments=(--device "$device" "${graphs[@]}")
 if ((quick)); then

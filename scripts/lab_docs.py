@@ -147,13 +147,15 @@ class Kept:
 def false_claims(page: str, reports: pathlib.Path) -> list[str]:
     """Claims of the page that the results do not bear out."""
     wrong = []
+    labs: dict[str, Kept] = {}
     for match in CLAIM.finditer(page):
-        kept = Kept(reports / match["lab"] / "results.json")
+        lab = match["lab"]
+        kept = labs.get(lab) or labs.setdefault(lab, Kept(reports / lab / "results.json"))
         names = {name: getattr(kept, name) for name in ("seeds", "mean", "spread", "variants")}
         expression = " ".join(match["claim"].split())
         # The page is a source of this repository, as this script is.
         if not eval(expression, names):
-            wrong.append(f"{match['lab']}: {expression}")
+            wrong.append(f"{lab}: {expression}")
     return wrong
 
 

@@ -25,6 +25,8 @@ struct LabVerb {
   /// Of `report`.
   std::string results;
   std::string device;
+  /// Plots as PNG, too.
+  bool png = true;
   lab::LabOptions options{};
 };
 
@@ -48,8 +50,8 @@ Examples:
   roformer lab report lab/length)";
 }
 
-void draw_report(const std::filesystem::path& folder, Progress& progress) {
-  progress.say("report: " + lab::write_report(folder).string());
+void draw_report(const std::filesystem::path& folder, bool png, Progress& progress) {
+  progress.say("report: " + lab::write_report(folder, png).string());
 }
 
 void run_lab_verb(const LabVerb& verb) {
@@ -57,7 +59,7 @@ void run_lab_verb(const LabVerb& verb) {
   if (verb.name == "report") {
     const auto& folder = verb.results.empty() ? verb.options.folder.string() : verb.results;
     if (folder.empty()) throw UsageError("lab report needs the folder of the results");
-    return draw_report(folder, progress);
+    return draw_report(folder, verb.png, progress);
   }
   if (!verb.results.empty()) throw UsageError("only `lab report` takes a folder; use -o DIR");
   if (verb.options.folder.empty()) throw UsageError("-o DIR is needed: the folder of the results");
@@ -83,7 +85,7 @@ void run_lab_verb(const LabVerb& verb) {
     progress.say(fmt::format("stopped; the same command continues in {}", options.folder.string()));
     return;
   }
-  draw_report(options.folder, progress);
+  draw_report(options.folder, verb.png, progress);
 }
 
 }  // namespace
@@ -117,12 +119,12 @@ void add_lab(CLI::App& app) {
   lab->add_flag(
       "!--no-graphs", o.graphs,
       "Launch the kernels of a training step one by one: on a GPU it is a CUDA graph, with "
-      "the same numbers");
+      "the same numbers where kernels sum in a fixed order");
   lab->add_flag("--retry", o.retry, "Run units again that failed");
-  lab->add_flag(
-      "--rerun", o.rerun,
-      "Run the units of --variants again: their rows are dropped first, and their entries "
-      "in the settings may have changed");
+  lab->add_flag("--rerun", o.rerun,
+                "Run the units of --variants again: their rows are dropped first, and the settings "
+                "that they alone depend on may have changed");
+  lab->add_flag("!--no-png", verb->png, "Plots as SVG alone, which takes a tenth of the time");
   lab->callback([verb] { run_lab_verb(*verb); });
 }
 

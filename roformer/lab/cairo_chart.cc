@@ -312,29 +312,32 @@ cairo_status_t draw_on(cairo_surface_t* surface, const Chart& chart, double scal
   return cairo_status(context.get());
 }
 
+void write_svg(const Chart& chart, const std::filesystem::path& path) {
+  std::string svg;
+  const Surface surface(cairo_svg_surface_create_for_stream(append_bytes, &svg, kWidth, kHeight));
+  check(draw_on(surface.get(), chart, 1.0), path);
+  cairo_surface_finish(surface.get());
+  check(cairo_surface_status(surface.get()), path);
+  write_whole_file(path, svg);
+}
+
+void write_png(const Chart& chart, const std::filesystem::path& path) {
+  std::string png;
+  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24,
+                                                   static_cast<int>(kWidth * kPngScale),
+                                                   static_cast<int>(kHeight * kPngScale)));
+  check(draw_on(surface.get(), chart, kPngScale), path);
+  check(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &png), path);
+  write_whole_file(path, png);
+}
+
 }  // namespace
 
 bool can_draw() { return true; }
 
-void write_chart(const Chart& chart, const std::filesystem::path& path) {
-  std::string svg;
-  const std::filesystem::path svg_path = path.string() + ".svg";
-  {
-    const Surface surface(cairo_svg_surface_create_for_stream(append_bytes, &svg, kWidth, kHeight));
-    check(draw_on(surface.get(), chart, 1.0), svg_path);
-    cairo_surface_finish(surface.get());
-    check(cairo_surface_status(surface.get()), svg_path);
-  }
-  write_whole_file(svg_path, svg);
-
-  std::string png;
-  const std::filesystem::path png_path = path.string() + ".png";
-  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24,
-                                                   static_cast<int>(kWidth * kPngScale),
-                                                   static_cast<int>(kHeight * kPngScale)));
-  check(draw_on(surface.get(), chart, kPngScale), png_path);
-  check(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &png), png_path);
-  write_whole_file(png_path, png);
+void write_chart(const Chart& chart, const std::filesystem::path& path, bool png) {
+  write_svg(chart, path.string() + ".svg");
+  if (png) write_png(chart, path.string() + ".png");
 }
 
 }  // namespace rotary::roformer::lab

@@ -54,8 +54,9 @@ struct Chart {
 
 /// False in a build without cairo.
 bool can_draw();
-/// Writes path.svg and path.png. Throws IoError.
-void write_chart(const Chart& chart, const std::filesystem::path& path);
+/// Writes path.svg and, unless `png` is false, path.png, which takes ten times as long. Throws
+/// IoError.
+void write_chart(const Chart& chart, const std::filesystem::path& path, bool png = true);
 
 // ---- Axes ---------------------------------------------------------------------------------------
 

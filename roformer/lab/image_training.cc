@@ -142,7 +142,8 @@ class VitTraining {
     if (rate_.defined()) return true;
     batch_ = {.pixels = at::empty_like(batch.pixels), .labels = at::empty_like(batch.labels)};
     rate_ = at::zeros({1}, sum_.options());
-    tries_graph_ = graph_.try_record("a training step", [this] { compute(batch_, 1.0, rate_); });
+    tries_graph_ = graph_.try_record(batch_.pixels.device(), "a training step",
+                                     [this] { compute(batch_, 1.0, rate_); });
     if (!tries_graph_) {
       const at::NoGradGuard no_grad;
       store_.finish_gradients();

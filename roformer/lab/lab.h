@@ -49,12 +49,14 @@ struct LabOptions {
   std::vector<std::string> variants{};
   /// Units at once, on a GPU; 0: as the lab says.
   std::int64_t jobs = 0;
-  /// Steps of training as CUDA graphs, on a GPU: the same numbers, sooner.
+  /// Steps of training as CUDA graphs, on a GPU: sooner, with the same numbers where kernels sum in
+  /// a fixed order.
   bool graphs = true;
   /// Runs units again that failed.
   bool retry = false;
-  /// Runs all units of `variants` again, whose entries in the settings may have changed since:
-  /// their rows and checkpoints are removed first.
+  /// Runs all units of `variants` again, whose entries in the settings may have changed since, and
+  /// Unit::setting where all units that it decides are among them: their rows and checkpoints are
+  /// removed first.
   bool rerun = false;
 };
 
@@ -67,6 +69,8 @@ struct Unit {
   bool alone = false;
   /// The entry of the settings that decides it; empty: the one named as the variant.
   std::string entry{};
+  /// A key of the settings that decides units with this `setting` alone; empty: none.
+  std::string setting{};
 };
 
 /// The unit was interrupted: it has no rows, and continues next time.

@@ -29,7 +29,7 @@ const std::vector<LabInfo>& labs() {
        .make = make_tasks_lab,
        .report = report_tasks},
       {.name = "roformer",
-       .about = "The RoFormer paper in small: masked LM, linear attention, fine-tuning on GLUE",
+       .about = "The RoFormer paper on a small scale: masked LM, linear attention, GLUE",
        .make = make_roformer_lab,
        .report = report_roformer},
       {.name = "learned",

@@ -4,6 +4,7 @@
 // The lab `length`: models trained on short rows, judged on longer ones, for every encoding; what
 // each encoding costs; and which learning rate it likes best.
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "roformer/lab/cost.h"
@@ -11,6 +12,7 @@
 #include "roformer/lab/settings.h"
 #include "roformer/lab/text_score.h"
 #include "roformer/lab/training.h"
+#include "roformer/train/trainer.h"
 #include "support/message.h"
 
 namespace rotary::roformer::lab {
@@ -20,6 +22,8 @@ using internal::Json;
 
 /// Before a measurement: kernels are loaded and memory is allocated on first use.
 constexpr std::int64_t kWarmUpSteps = 5;
+/// Instead of the numbers of a learning rate at which the loss or a gradient did not stay finite.
+constexpr const char* kDiverged = "diverged";
 
 /// As encoding_entry(); and where sinusoids, of a root mean square of 0.71, are added to
 /// embeddings, those are brought to their size, as in the first Transformer (docs/lab.md, Method).
@@ -77,6 +81,17 @@ Json length_defaults(bool quick) {
   return settings;
 }
 
+/// Whether a training ends with finite numbers.
+template <typename Train>
+bool converges(const Train& train) {
+  try {
+    train();
+    return true;
+  } catch (const NotFinite&) {
+    return false;
+  }
+}
+
 class LengthLab final : public Lab {
  public:
   explicit LengthLab(const LabOptions& options)
@@ -119,12 +134,14 @@ class LengthLab final : public Lab {
     for (Unit unit : units_of(encoders_, options_.seeds)) {
       unit.cost =
           Settings(settings_.at("encoder_training")).number("steps") / settings_.number("steps");
+      unit.setting = "encoder_training";
       all.push_back(std::move(unit));
     }
     for (const std::string& name : rated_) {
       all.push_back({.variant = std::string(kRatePrefix) + name,
                      .cost = static_cast<double>(rates_.size()),
-                     .entry = name});
+                     .entry = name,
+                     .setting = "rates"});
     }
     return all;
   }
@@ -201,8 +218,8 @@ class LengthLab final : public Lab {
     return rows;
   }
 
-  /// A training at each learning rate. Half of the held-out texts are for the choice of a rate,
-  /// the other half judges.
+  /// A training at each learning rate; one that diverges is an outcome as others are. Half of the
+  /// held-out texts are for the choice of a rate, the other half judges.
   std::vector<Row> run_rates(const UnitRun& run) {
     const Json& entry = entry_of(decoders_, run.unit.variant.substr(kRatePrefix.size()));
     const Config config = config_of(entry, Task::kCausalLm);
@@ -221,12 +238,14 @@ class LengthLab final : public Lab {
       plan.options.learning_rate = rates_[i];
       const Model model =
           make_seeded_model(config, static_cast<std::uint64_t>(run.unit.seed), run.device);
-      train_decoder(*model, plan, run);
+      const bool diverged = !converges([&] { train_decoder(*model, plan, run); });
       for (const auto& [metric, data] :
            {std::pair("choice_perplexity", &choosing), std::pair("rate_perplexity", &judging)}) {
-        rows.push_back(run.row(metric,
-                               perplexity_at(*model, *data, train_length_, Windows::kDisjoint),
-                               {{"learning_rate", rates_[i]}}));
+        const double perplexity =
+            diverged ? NAN : perplexity_at(*model, *data, train_length_, Windows::kDisjoint);
+        const Coordinates at = {{"learning_rate", rates_[i]}};
+        rows.push_back(std::isfinite(perplexity) ? run.row(metric, perplexity, at)
+                                                 : run.missing(metric, kDiverged, at));
       }
     }
     return rows;

@@ -133,8 +133,8 @@ void report_rates(const Results& results, Report& report) {
   report.heading("Learning rates");
   report.text(fmt::format(
       "Perplexity in rows of the training length after {} steps at each learning rate, on one half "
-      "of "
-      "the held-out texts. The best rate is the one with the lowest perplexity on the other half.",
+      "of the held-out texts. The best rate is the one with the lowest perplexity on the other "
+      "half.",
       results.settings.at("steps").dump()));
   Table table{.head = {"encoding"}, .rows = {}};
   for (const double rate : rates) table.head.push_back(fmt::format("rate {:g}", rate));
@@ -152,7 +152,8 @@ void report_rates(const Results& results, Report& report) {
       const Coordinates at = {{"learning_rate", rate}};
       const auto judged = summarize(results, variant, "rate_perplexity", at);
       const auto choice = summarize(results, variant, "choice_perplexity", at);
-      row.push_back(judged ? cell(*judged, 1) : "-");
+      const std::string note = note_of(results, variant, "rate_perplexity", at);
+      row.push_back(judged ? cell(*judged, 1) : note.empty() ? "-" : note);
       if (judged && rate == usual) at_usual[name] = judged->mean;
       if (!judged || !choice || choice->mean >= lowest) continue;
       lowest = choice->mean;
@@ -209,9 +210,8 @@ void report_length(const Results& results, Report& report) {
   report.heading("Cost");
   report.text(
       "Of a few steps, with nothing else on the machine; memory is the peak of the allocator. "
-      "Speeds "
-      "with a range are medians, with the least and the largest of five measurements; others were "
-      "measured once.");
+      "Speeds with a range are medians, with the least and the largest of five measurements; "
+      "others were measured once.");
   const std::vector<MetricColumn> columns = {
       {.metric = "parameters", .head = "parameters, M", .digits = 2, .factor = 1e-6},
       {.metric = "train_tokens_per_second",

@@ -10,7 +10,7 @@ namespace rotary::roformer::lab {
 
 bool can_draw() { return false; }
 
-void write_chart(const Chart& /*chart*/, const std::filesystem::path& path) {
+void write_chart(const Chart& /*chart*/, const std::filesystem::path& path, bool /*png*/) {
   throw std::runtime_error("[write_chart] built without cairo: cannot draw " + path.string());
 }
 

@@ -140,7 +140,7 @@ void Report::chart(std::string name, Chart chart) {
   charts_.emplace_back(std::move(name), std::move(chart));
 }
 
-std::filesystem::path write_report(const std::filesystem::path& folder) {
+std::filesystem::path write_report(const std::filesystem::path& folder, bool png) {
   const Results results = read_results(folder / "results.json");
   const LabInfo& info = find_lab(results.lab);
   Report report;
@@ -149,7 +149,7 @@ std::filesystem::path write_report(const std::filesystem::path& folder) {
   report_missing(results, report);
   report_source(results, report);
   if (can_draw()) {
-    for (const auto& [name, chart] : report.charts()) write_chart(chart, folder / name);
+    for (const auto& [name, chart] : report.charts()) write_chart(chart, folder / name, png);
   }
   const std::filesystem::path path = folder / "report.md";
   write_whole_file(path, fmt::format("# {}: {}\n{}", info.name, info.about, report.markdown()));

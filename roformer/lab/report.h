@@ -53,9 +53,9 @@ class Report {
   std::vector<std::pair<std::string, Chart>> charts_;
 };
 
-/// Reads DIR/results.json; writes report.md and the charts. Returns the path of the report. Throws
-/// IoError.
-std::filesystem::path write_report(const std::filesystem::path& folder);
+/// Reads DIR/results.json; writes report.md and the charts, without `png` as SVG alone. Returns the
+/// path of the report. Throws IoError.
+std::filesystem::path write_report(const std::filesystem::path& folder, bool png = true);
 
 // ---- Parts of reports ---------------------------------------------------------------------------
 

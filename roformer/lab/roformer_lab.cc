@@ -1,7 +1,7 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The lab `roformer`: the experiments of its paper in small. A unit is a masked LM, some of which
+// The lab `roformer`: the experiments of its paper, small. A unit is a masked LM, some of which
 // are then fine-tuned on GLUE, or a character LM with attention of linear cost.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

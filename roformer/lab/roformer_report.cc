@@ -116,7 +116,7 @@ std::vector<MetricColumn> glue_columns(const Results& results) {
 }
 
 void report_glue(const Results& results, Report& report) {
-  report.heading("Fine-tuning: GLUE in small");
+  report.heading("Fine-tuning: GLUE on a small scale");
   report.text(
       "Each seed pretrains and fine-tunes anew; metrics of the validation set after the last "
       "epoch, "

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "roformer/lab/machine.h"
@@ -98,6 +99,24 @@ std::vector<std::string> entries_of_reruns(const std::vector<Unit>& units,
   return entries;
 }
 
+/// Keys of the settings (Unit::setting) that decide nothing but units which run again. Rows of
+/// units that the lab does not have now may be of any key.
+std::set<std::string> settings_of_reruns(const std::vector<Unit>& units, const Results& results,
+                                         const LabOptions& options) {
+  std::set<std::string> keys;
+  const bool only_known = std::ranges::all_of(results.rows, [&](const Row& row) {
+    return is_wanted({.variant = row.variant}, options) ||
+           std::ranges::any_of(units, [&](const Unit& u) { return u.variant == row.variant; });
+  });
+  if (!only_known) return keys;
+  for (const Unit& unit : units) keys.insert(unit.setting);
+  for (const Unit& unit : units) {
+    if (!is_wanted(unit, options)) keys.erase(unit.setting);
+  }
+  keys.erase("");
+  return keys;
+}
+
 /// The results of the folder; new ones if there are none.
 Results open_results(std::string_view name, const Lab& lab, const std::vector<Unit>& units,
                      const LabOptions& options) {
@@ -123,6 +142,9 @@ Results open_results(std::string_view name, const Lab& lab, const std::vector<Un
   Json settings = results.settings;
   if (options.rerun) {
     settings = with_entries_of(settings, lab.settings(), entries_of_reruns(units, options));
+    for (const std::string& key : settings_of_reruns(units, results, options)) {
+      settings[key] = lab.settings().at(key);
+    }
   }
   if (std::string other = difference(settings, lab.settings()); !other.empty()) refuse(other);
   results.settings = lab.settings();

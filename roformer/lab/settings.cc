@@ -51,23 +51,34 @@ Json without_seeds(const Json& value) {
   throw IoError(file, IoError::kNoOffset, internal::concat(key, ": ", what));
 }
 
-void merge_key(Json& settings, std::string_view key, const Json& change, const std::string& file) {
+/// Settings with the keys of a RoFormer config, which the lab checks; others have the keys of the
+/// defaults.
+bool is_model(std::string_view key) { return key == "model" || key == "linear_model"; }
+
+/// `path` names `settings` in errors: "", or "training."
+void merge_key(Json& settings, const std::string& path, std::string_view key, const Json& change,
+               const std::string& file) {
+  const std::string name = internal::concat(path, key);
   const Json* before = settings.find(key);
   if (before == nullptr) {
     std::vector<std::string_view> known;
     for (const auto& member : settings.members()) known.push_back(member.key);
     const std::string_view near = internal::nearest(key, known);
-    fail_key(file, key,
+    fail_key(file, name,
              near.empty() ? "no setting of this lab"
                           : internal::concat("no setting of this lab; perhaps ", near));
   }
   const bool same_type = before->type_name() == change.type_name() || before->is_null();
   if (!same_type) {
-    fail_key(file, key,
+    fail_key(file, name,
              internal::concat("must be ", before->type_name(), ", got ", change.excerpt()));
   }
-  if (before->is_object()) {
+  if (before->is_object() && is_model(key)) {
     settings[key].update(change);
+  } else if (before->is_object()) {
+    for (const auto& member : change.members()) {
+      merge_key(settings[key], name + ".", member.key, member.value, file);
+    }
   } else if (has_names(*before) && has_names(change)) {
     settings[key] = merge_lists(*before, change);
   } else {
@@ -85,7 +96,7 @@ Json merge_settings(const Json& defaults, const std::filesystem::path& config) {
     throw IoError(config.string(), IoError::kNoOffset, "must be a JSON object of settings");
   }
   for (const auto& [key, change] : changes.members()) {
-    merge_key(settings, key, change, config.string());
+    merge_key(settings, "", key, change, config.string());
   }
   return settings;
 }
@@ -211,10 +222,15 @@ double encoding_rate_of(const Json& entry, const Json& model) {
 }
 
 void check_keys(const Json& entry, const std::vector<std::string_view>& known) {
-  for (const auto& [key, value] : entry.members()) {
+  check_keys(entry, entry.at("name").as_string(), known);
+}
+
+void check_keys(const Json& object, const std::string& name,
+                const std::vector<std::string_view>& known) {
+  for (const auto& [key, value] : object.members()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
     const std::string_view near = internal::nearest(key, known);
-    internal::reject("[lab] ", entry.at("name").as_string(), ": no key ", key, " in this entry",
+    internal::reject("[lab] ", name, ": no key ", key, " in this entry",
                      near.empty() ? "" : internal::concat("; perhaps ", near));
   }
 }

@@ -7,7 +7,8 @@
 ///   {"steps": 200, "model": {"hidden_size": 128},
 ///    "encodings": [{"name": "rope-500k", "position_encoding": "rope", "rope_theta": 5e5}]}
 ///
-/// An object is changed key by key. A list of objects with names (encodings, recipes) gets the new
+/// An object is changed key by key, and has no other keys than the defaults; a model's are those of
+/// a RoFormer config. A list of objects with names (encodings, recipes) gets the new
 /// ones, and an entry with a known name changes that one. Anything else is replaced.
 #pragma once
 
@@ -68,6 +69,9 @@ double encoding_rate_of(const internal::Json& entry, const internal::Json& model
 /// Throws std::invalid_argument that names the entry and the key, unless an entry has these keys
 /// alone. For entries that are no model configs.
 void check_keys(const internal::Json& entry, const std::vector<std::string_view>& known);
+/// The same for an object of this name.
+void check_keys(const internal::Json& object, const std::string& name,
+                const std::vector<std::string_view>& known);
 
 /// A model's config: the keys of each object in turn, over the defaults of Config. `name`, `seeds`
 /// and `encoding_rate` are not keys of it. Throws IoError that names `source` and the key.

@@ -87,6 +87,7 @@ class TasksLab final : public Lab {
     for (const Json& entry : settings_.list("roper")) {
       check_keys(entry, {"name", "task", "seeds", "rows", "length", "training", "model", "letters",
                          "substring", "random"});
+      check_training(entry.at("training"), entry.at("name").as_string() + ", training");
       strings_of(entry);
       for (const bool rotated : {false, true}) {
         roper_config(entry, roper_task_of(entry), rotated);

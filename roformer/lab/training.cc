@@ -57,9 +57,12 @@ class Training {
         read_checkpoint(found, model_, step_.parameters(),
                         {optimizer.first_moment(), optimizer.second_moment(), optimizer.steps()});
     const Json curve = internal::read_json_file(found / kCurveFile);
-    for (const Json& point : curve.at("points").elements()) {
+    // Former checkpoints have the points alone.
+    const Json& points = curve.is_array() ? curve : curve.at("points");
+    for (const Json& point : points.elements()) {
       curve_.emplace_back(point.elements().at(0).as_int64(), point.elements().at(1).as_double());
     }
+    if (curve.is_array()) return;
     // Of the steps since the last point.
     step_.restore_sums(curve.at("loss_sum").as_double(), curve.at("num_labels").as_double());
   }
@@ -250,6 +253,14 @@ TrainPlan plan_of(const Settings& settings, at::Device device) {
   // Deterministic kernels on a GPU are a setting of the process: threads would see each other's.
   options.deterministic = device.is_cpu();
   return plan;
+}
+
+void check_training(const Json& training, const std::string& name) {
+  const Json defaults = training_defaults(1, 0.0);
+  std::vector<std::string_view> known;
+  for (const auto& member : defaults.members()) known.push_back(member.key);
+  check_keys(training, name, known);
+  plan_of(Settings(training), at::kCPU);
 }
 
 Trained train_model(ModelImpl& model, const TrainPlan& plan, const MakeBatch& make_batch,

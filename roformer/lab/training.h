@@ -64,6 +64,9 @@ struct TrainPlan {
 /// From the settings steps, learning_rate, warmup_steps, weight_decay and beta2; the rate falls
 /// along a cosine to a tenth.
 TrainPlan plan_of(const Settings& settings, at::Device device);
+/// Throws std::invalid_argument that names the key, unless these are the settings of plan_of() and
+/// no others; `name` is that of the object.
+void check_training(const internal::Json& training, const std::string& name);
 /// The default of the setting `model`: 6 layers of 512 (19 M parameters without the vocabulary), or
 /// 2 of 64.
 internal::Json default_model(bool quick);

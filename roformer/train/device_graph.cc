@@ -7,9 +7,10 @@
 
 namespace rotary::roformer {
 
-bool DeviceGraph::try_record(const char* what, const std::function<void()>& work) {
+bool DeviceGraph::try_record(at::Device device, const char* what,
+                             const std::function<void()>& work) {
   try {
-    record(work);
+    record(device, work);
     return true;
   } catch (const c10::Error& error) {
     TORCH_WARN("no CUDA graph of ", what,
@@ -24,6 +25,7 @@ bool DeviceGraph::try_record(const char* what, const std::function<void()>& work
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -125,11 +127,13 @@ DeviceGraph::~DeviceGraph() {
   if (executable_ != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_));
 }
 
-void DeviceGraph::record(const std::function<void()>& work) {
+void DeviceGraph::record(at::Device device, const std::function<void()>& work) {
+  TORCH_CHECK(executable_ == nullptr, "[DeviceGraph] it has been recorded");
+  const c10::cuda::CUDAGuard guard(device);
   // One at a time: it takes milliseconds, and the driver does little else meanwhile.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device.index());
   GraphMemory& memory = graph_memory();
   // Before the recording begins, so that the allocator knows what autograd's threads free in it.
   memory.begin(stream);
@@ -146,11 +150,14 @@ void DeviceGraph::record(const std::function<void()>& work) {
   cudaGraphDestroy(graph);
   check(made, "cudaGraphInstantiate");
   executable_ = executable;
+  device_ = device;
 }
 
 void DeviceGraph::launch() const {
+  TORCH_CHECK(executable_ != nullptr, "[DeviceGraph] nothing has been recorded");
+  const c10::cuda::CUDAGuard guard(device_);
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_),
-                        c10::cuda::getCurrentCUDAStream().stream()),
+                        c10::cuda::getCurrentCUDAStream(device_.index()).stream()),
         "cudaGraphLaunch");
 }
 
@@ -162,7 +169,7 @@ namespace rotary::roformer {
 
 bool DeviceGraph::is_possible(at::Device /*device*/) { return false; }
 DeviceGraph::~DeviceGraph() = default;
-void DeviceGraph::record(const std::function<void()>& /*work*/) {
+void DeviceGraph::record(at::Device /*device*/, const std::function<void()>& /*work*/) {
   TORCH_CHECK(false, "[DeviceGraph] this build has no CUDA");
 }
 void DeviceGraph::launch() const { TORCH_CHECK(false, "[DeviceGraph] this build has no CUDA"); }

@@ -269,7 +269,7 @@ bool TrainStep::record(const Inputs& inputs) {
   numbers = {.step = at::zeros_like(nonfinite_step_),
              .learning_rate = at::zeros_like(nonfinite_step_),
              .num_labels = at::zeros({}, nonfinite_step_.options())};
-  tries_graphs_ = recorded->graph.try_record("a training step", [&] {
+  tries_graphs_ = recorded->graph.try_record(own.ids.device(), "a training step", [&] {
     const at::Tensor loss = model_.forward(own).loss;
     accumulate(loss.to(at::kFloat) * numbers.num_labels.to(at::kFloat), numbers.num_labels);
     finish(/*step=*/0, /*learning_rate=*/1.0, &numbers);

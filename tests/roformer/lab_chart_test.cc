@@ -62,6 +62,9 @@ TEST_F(ChartFiles, AreSvgAndPng) {
   const std::string before = read_file(path("c.png"));
   write_chart(chart, path("c"));
   EXPECT_EQ(read_file(path("c.png")), before);
+  write_chart(chart, path("vectors"), /*png=*/false);
+  EXPECT_THAT(read_file(path("vectors.svg")), HasSubstr("<svg"));
+  EXPECT_FALSE(std::filesystem::exists(path("vectors.png")));
   // Without any point there is still a picture.
   write_chart({.title = "nothing"}, path("c"));
 }

@@ -127,6 +127,40 @@ TEST_F(SmallLab, RatesNeedATextToChooseBy) {
               testing::ThrowsMessage<std::invalid_argument>(HasSubstr("one to choose by")));
 }
 
+TEST_F(SmallLab, RatesThatDivergeAreAnOutcome) {
+  std::string config = length_config();
+  const std::string key = "[1e-3, 3e-3]";
+  config.replace(config.find(key), key.size(), "[1e-3, 1e30]");
+  LabOptions quick = options(config);
+  quick.variants = {"rate rope"};
+  const Results results = run(find_lab("length"), quick);
+  for (const char* metric : {"choice_perplexity", "rate_perplexity"}) {
+    EXPECT_TRUE(summarize(results, "rate rope", metric, {{"learning_rate", 1e-3}})) << metric;
+    EXPECT_EQ(note_of(results, "rate rope", metric, {{"learning_rate", 1e30}}), "diverged");
+  }
+  EXPECT_EQ(results.rows.size(), 4U);
+  const std::string report = read_file(write_report(quick.folder));
+  EXPECT_THAT(report, testing::ContainsRegex(R"(\| rope \| [0-9.]+ \| diverged \| 0\.001 \|)"));
+}
+
+TEST_F(SmallLab, RatesMayBeAddedWhereAllOfThemAreRunAgain) {
+  LabOptions quick = options(length_config());
+  quick.variants = {"rope", "rate *"};
+  run(find_lab("length"), quick);
+  std::string config = length_config();
+  const std::string key = "[1e-3, 3e-3]";
+  config.replace(config.find(key), key.size(), "[1e-3, 3e-3, 5e-3]");
+  LabOptions again = options(config);
+  again.rerun = true;
+  again.variants = {"rate rope"};
+  EXPECT_THAT(thrown([&] { run(find_lab("length"), again); }), HasSubstr("rates: "));
+  again.variants = {"rate *"};
+  const Results results = run(find_lab("length"), again);
+  EXPECT_EQ(values_of(results, "rate_perplexity", "learning_rate"),
+            (std::vector<double>{1e-3, 3e-3, 5e-3}));
+  EXPECT_TRUE(summarize(results, "rope", "perplexity", {{"length", 16}}));
+}
+
 TEST_F(SmallLab, BaseMeasuresRetrievalAndProofs) {
   LabOptions quick = options(base_config());
   quick.variants = {"base 10000", "partial 0.5", "proportional 0.5", "none", "exact"};
@@ -272,6 +306,8 @@ TEST_F(SmallLab, RefusesWrongSettings) {
   EXPECT_THAT(message(texts + R"(, "lengths": [64],
                                  "decoders": [{"name": "x", "position_encoding": "y"}])"),
               HasSubstr("settings of x"));
+  EXPECT_THAT(message(texts + R"(, "rates": {"learning_rate": [1]})"),
+              HasSubstr("rates.learning_rate: no setting of this lab; perhaps learning_rates"));
   EXPECT_THAT(message(R"("corpus": {"train": "none.txt"})"), HasSubstr("none.txt: no such file"));
   std::filesystem::create_directories(path("data"));
   file("data/packed.txt.xz", "");

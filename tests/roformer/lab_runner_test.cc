@@ -148,6 +148,9 @@ TEST_F(LabRunner, RefusesUnknownSettings) {
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {R"({"stepz": 5})", "stepz: no setting of this lab; perhaps steps"},
            {R"({"steps": "many"})", "steps: must be number"},
+           {R"({"corpus": {"trian": "b"}})", "corpus.trian: no setting of this lab; perhaps train"},
+           {R"({"corpus": {"train": 3}})", "corpus.train: must be string"},
+           {R"({"corpus": 3})", "corpus: must be object"},
            {"[1]", "must be a JSON object"},
            {"{", "c.json"}}) {
     const auto config = file("c.json", text);
@@ -319,6 +322,52 @@ TEST_F(LabRunner, EntryOfSeveralVariantsChangesWithAllOfThem) {
   EXPECT_THAT(thrown([&] { run_lab("toy", after, again, {}); }), HasSubstr("encodings: "));
   again.variants = {"*b"};  // a pattern
   EXPECT_TRUE(run_lab("toy", after, again, {}));
+  EXPECT_EQ(toy_results().rows.size(), 3U);
+}
+
+TEST_F(LabRunner, SettingOfSomeUnitsChangesWithAllOfThem) {
+  /// "try b" and "try c" depend on `rates`, as in `length`; `tried` of them are there.
+  class RateLab final : public Lab {
+   public:
+    RateLab(int rates, std::string tried)
+        : settings_({{"steps", 3}, {"rates", {{"values", std::vector<int>(rates, 1)}}}}),
+          tried_(std::move(tried)) {}
+    const Json& settings() const override { return settings_; }
+    std::vector<Unit> units() const override {
+      std::vector<Unit> units = {{.variant = "a"}};
+      for (const char name : tried_) {
+        units.push_back({.variant = std::string("try ") + name, .setting = "rates"});
+      }
+      return units;
+    }
+    std::vector<Row> run(const UnitRun& run) override {
+      ran += run.unit.variant.back();
+      return {run.row("loss", 1.0)};
+    }
+    std::string ran;
+
+   private:
+    Json settings_;
+    std::string tried_;
+  };
+  RateLab before(2, "bc");
+  EXPECT_TRUE(run_lab("toy", before, toy(), {}));
+  LabOptions again = toy();
+  again.rerun = true;
+  const auto refusal = [&](const std::string& variant, const std::string& tried) {
+    again.variants = {variant};
+    RateLab after(3, tried);
+    return thrown([&] { run_lab("toy", after, again, {}); });
+  };
+  EXPECT_THAT(refusal("try b", "bc"), HasSubstr("rates: "));
+  // Rows of "try c" would stay.
+  EXPECT_THAT(refusal("try b", "b"), HasSubstr("rates: "));
+  EXPECT_THAT(refusal("a", "bc"), HasSubstr("rates: "));
+  again.variants = {"try *"};
+  RateLab after(3, "bc");
+  EXPECT_TRUE(run_lab("toy", after, again, {}));
+  EXPECT_EQ(after.ran, "bc");
+  EXPECT_EQ(toy_results().settings, after.settings());
   EXPECT_EQ(toy_results().rows.size(), 3U);
 }
 

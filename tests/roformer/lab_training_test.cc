@@ -7,10 +7,12 @@
 
 #include <map>
 
+#include "io/json_file.h"
 #include "lab_testing.h"
 #include "roformer/lab/settings.h"
 #include "roformer/lab/text_data.h"
 #include "roformer/lab/training.h"
+#include "roformer/train/checkpoints.h"
 
 namespace rotary::roformer::lab {
 namespace {
@@ -88,6 +90,39 @@ TEST(EncodingRate, IsAKeyOfAnEntry) {
   EXPECT_GT(encoding_rate_of(encoding_entry("rope+t5", "rope+t5", 1)), 1.0);
   EXPECT_EQ(encoding_rate_of(encoding_entry("rope", "rope", 3)), 1.0);
   EXPECT_EQ(model_config({encoding_entry("mine", "t5", 1)}, "here").position_encoding, "t5");
+}
+
+class LabTraining : public ScratchTest {};
+
+TEST_F(LabTraining, ContinuesFromACheckpointWhoseCurveIsItsPointsAlone) {
+  const TextData data = plain_text();
+  const auto train = [&](std::int64_t interrupt_at) {
+    TrainPlan plan;
+    plan.curve_points = 3;
+    plan.options.steps = 6;
+    plan.options.learning_rate = 1e-3;
+    std::int64_t at_step = 0;
+    const UnitRun run{.folder = path("run"), .stop = [&] { return at_step == interrupt_at; }};
+    const Model model = make_seeded_model(tiny_decoder("rope"), 1, at::kCPU);
+    return train_model(
+               *model, plan,
+               [&](std::int64_t step) {
+                 at_step = step;
+                 return causal_batch(data, 4, 32, 0, step);
+               },
+               run)
+        .curve;
+  };
+  const auto whole = train(0);
+  EXPECT_THROW(train(4), Stopped);
+  const auto checkpoint = last_checkpoint(path("run") / "model");
+  const internal::Json points = internal::read_json_file(checkpoint / "curve.json").at("points");
+  EXPECT_EQ(points.size(), 2U);
+  write_whole_file(checkpoint / "curve.json", points.dump());
+  internal::Json state = internal::read_json_file(checkpoint / "trainer.json");
+  state["files"].take("curve.json");  // its checksum
+  write_whole_file(checkpoint / "trainer.json", state.dump());
+  EXPECT_EQ(train(0), whole);
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ struct GraphCase {
   double encoding_rate = 1.0;
   /// False where kernels are used that sum gradients in any order.
   bool same_bits = true;
+  /// Of a causal LM: the tokens with labels alone go through the head, as in labs.
+  bool label_indices = false;
 };
 
 std::string name_of_case(const testing::TestParamInfo<GraphCase>& info) { return info.param.name; }
@@ -69,15 +71,17 @@ at::Tensor token_ids(at::IntArrayRef sizes, std::int64_t seed) {
   return at::randint(1, kWords, sizes, at::kLong);
 }
 
+constexpr std::int64_t kLength = 32;
+
 /// A batch of `rows` rows whose number of labels depends on the step.
-TrainingBatch batch_of(Task task, std::int64_t rows, std::int64_t step, at::Device device) {
-  constexpr std::int64_t kLength = 32;
-  const at::Tensor ids = token_ids({rows, kLength + 1}, step).to(device);
+TrainingBatch batch_of(Task task, std::int64_t rows, std::int64_t step, at::Device device,
+                       std::int64_t length = kLength) {
+  const at::Tensor ids = token_ids({rows, length + 1}, step).to(device);
   if (task == Task::kMaskedLm) {
     lab::TextData data;
     data.vocab_size = kWords;
     const lab::MaskedTokens masked =
-        lab::mask_rows(ids.narrow(1, 0, kLength).contiguous(), data, 0.25, 1, step);
+        lab::mask_rows(ids.narrow(1, 0, length).contiguous(), data, 0.25, 1, step);
     TrainingBatch batch;
     batch.inputs.ids = masked.ids;
     batch.inputs.labels = masked.labels;
@@ -87,11 +91,11 @@ TrainingBatch batch_of(Task task, std::int64_t rows, std::int64_t step, at::Devi
     return batch;
   }
   TrainingBatch batch;
-  batch.inputs.ids = ids.narrow(1, 0, kLength).contiguous();
-  batch.inputs.labels = ids.narrow(1, 1, kLength).clone();
+  batch.inputs.ids = ids.narrow(1, 0, length).contiguous();
+  batch.inputs.labels = ids.narrow(1, 1, length).clone();
   batch.inputs.labels->narrow(1, 0, step % 7).fill_(kIgnored);
   batch.inputs.causal_labels = CausalLabels::kNextToken;
-  batch.num_labels = rows * (kLength - step % 7);
+  batch.num_labels = rows * (length - step % 7);
   return batch;
 }
 
@@ -101,13 +105,44 @@ struct Trained {
   at::Tensor first{};
   at::Tensor second{};
   StatisticsCopy::Statistics statistics{};
+  /// After kJudgedStep.
+  double judged = 0.0;
   /// Of each step.
   std::vector<bool> launched{};
 };
 
 constexpr std::int64_t kSteps = 10;
-/// A step whose batch has other sizes.
+/// Steps whose batches have other sizes: fewer rows; shorter ones.
 constexpr std::int64_t kOtherStep = 7;
+constexpr std::int64_t kShortStep = 9;
+/// A step after which the model is judged, in evaluation mode, as between the steps of a training.
+constexpr std::int64_t kJudgedStep = 5;
+
+TrainingBatch batch_of(const GraphCase& c, std::int64_t step, at::Device device) {
+  TrainingBatch batch = batch_of(c.task, step == kOtherStep ? 3 : 4, step, device,
+                                 step == kShortStep ? kLength / 2 : kLength);
+  if (c.label_indices) {
+    // Every second token, the first or the others: as many in each step, as graphs need.
+    const at::Tensor flat = batch.inputs.labels->flatten().clamp_min(1);
+    const at::Tensor indices = at::arange(step % 2, flat.numel(), 2, flat.options());
+    batch.inputs.labels = at::full_like(flat, kIgnored)
+                              .index_copy(0, indices, flat.index_select(0, indices))
+                              .view_as(batch.inputs.ids);
+    batch.inputs.label_indices = indices;
+    batch.inputs.logits_at = LogitsAt::kLabels;
+    batch.num_labels = indices.numel();
+  }
+  return batch;
+}
+
+/// The loss in evaluation mode, between two steps.
+double judge(ModelImpl& model, const Inputs& inputs) {
+  const at::NoGradGuard no_grad;
+  model.eval();
+  const double loss = model.forward(inputs).loss.item<double>();
+  model.train();
+  return loss;
+}
 
 Trained train(const GraphCase& c, at::Device device, bool graphs, double last_rate = 1e-3) {
   const Model model = lab::make_seeded_model(config_of(c), 5, device);
@@ -119,7 +154,7 @@ Trained train(const GraphCase& c, at::Device device, bool graphs, double last_ra
   TrainStep step(*model, options, nullptr);
   Trained trained;
   for (std::int64_t i = 1; i <= kSteps; ++i) {
-    const TrainingBatch batch = batch_of(c.task, i == kOtherStep ? 3 : 4, i, device);
+    const TrainingBatch batch = batch_of(c, i, device);
     const double rate = i + 1 < kSteps ? 1e-3 / static_cast<double>(i) : last_rate;
     if (graphs) {
       step.run(i, batch.inputs, batch.num_labels, rate);
@@ -129,6 +164,7 @@ Trained train(const GraphCase& c, at::Device device, bool graphs, double last_ra
       step.add_batch(batch.inputs, batch.num_labels);
       step.update(i, rate, false);
     }
+    if (i == kJudgedStep) trained.judged = judge(*model, batch_of(c, i + 1, device).inputs);
   }
   trained.values = step.parameters().values().cpu().clone();
   trained.first = step.optimizer().first_moment().cpu().clone();
@@ -149,6 +185,7 @@ void expect_equal(const Trained& found, const Trained& wanted, bool same_bits) {
   EXPECT_EQ(found.statistics.nonfinite_step, wanted.statistics.nonfinite_step);
   const double loss = wanted.statistics.loss_sum;
   EXPECT_NEAR(found.statistics.loss_sum, loss, same_bits ? 0.0 : 1e-4 * loss);
+  EXPECT_NEAR(found.judged, wanted.judged, same_bits ? 0.0 : 1e-4 * wanted.judged);
   ASSERT_EQ(found.statistics.norms.size(), wanted.statistics.norms.size());
   for (std::size_t i = 0; same_bits && i < found.statistics.norms.size(); ++i) {
     EXPECT_EQ(found.statistics.norms[i], wanted.statistics.norms[i]) << i;
@@ -217,6 +254,7 @@ INSTANTIATE_TEST_SUITE_P(
     Encodings, StepGraphCase,
     testing::Values(
         GraphCase{.name = "rope"}, GraphCase{.name = "rope_bfloat16", .type = at::kBFloat16},
+        GraphCase{.name = "rope_label_indices", .type = at::kBFloat16, .label_indices = true},
         GraphCase{.name = "roper", .rotary_output = true, .type = at::kBFloat16},
         GraphCase{.name = "learned", .encoding = "learned", .type = at::kBFloat16},
         GraphCase{.name = "xpos", .encoding = "xpos", .type = at::kBFloat16},
@@ -253,7 +291,7 @@ TEST_P(StepGraphCase, GivesTheNumbersOfSingleLaunches) {
   const Trained found = train(GetParam(), device, true);
   expect_equal(found, train(GetParam(), device, false), GetParam().same_bits);
   std::vector<bool> launched(kSteps, device.is_cuda());
-  launched[0] = launched[1] = launched[kOtherStep - 1] = false;
+  launched[0] = launched[1] = launched[kOtherStep - 1] = launched[kShortStep - 1] = false;
   EXPECT_EQ(found.launched, launched);
 }
 
@@ -291,10 +329,10 @@ TEST(StepGraph, WorkThatWaitsIsLaunchedAsBefore) {
   const c10::StreamGuard stream(own_stream(device));
   const at::Tensor x = at::ones({4}, at::TensorOptions(device));
   DeviceGraph bad;
-  EXPECT_THROW(bad.record([&] { x.add_(x.sum().item<float>()); }), c10::Error);
+  EXPECT_THROW(bad.record(device, [&] { x.add_(x.sum().item<float>()); }), c10::Error);
   EXPECT_EQ(x.sum().item<float>(), 4.0F) << "nothing has run";
   DeviceGraph good;
-  good.record([&] { x.mul_(2.0); });
+  good.record(device, [&] { x.mul_(2.0); });
   EXPECT_EQ(x.sum().item<float>(), 4.0F);
   good.launch();
   good.launch();

@@ -185,6 +185,9 @@ TEST(TasksLab, StringsOfRoperAreSettings) {
   EXPECT_EQ(row.find('>', 6), 13u);
   EXPECT_THROW(roper(R"(, "letters": [9, 4])"), std::invalid_argument);
   EXPECT_THROW(roper(R"(, "encoding_rate": 4)"), std::invalid_argument);
+  EXPECT_THAT([&] { roper(R"(, "training": {"step": 4})"); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("index, training: no key step in this entry; perhaps steps")));
   // An entry of another name says which task it is.
   std::string other = tiny_tasks();
   other.replace(other.find(R"("name": "index")"), 15, R"("name": "mine", "task": "index")");

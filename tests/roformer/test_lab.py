@@ -49,8 +49,13 @@ def test_results_and_report(tmp_path):
     report = tmp_path / "out" / "report.md"
     before = report.read_text()
     report.unlink()
+    plots = sorted(tmp_path.glob("out/*.png"))
+    for plot in plots:
+        plot.unlink()
+    run("lab", "report", tmp_path / "out", "--no-png")
+    assert report.read_text() == before and not any(plot.exists() for plot in plots)
     run("lab", "report", tmp_path / "out")
-    assert report.read_text() == before
+    assert sorted(tmp_path.glob("out/*.png")) == plots
 
 
 def test_errors_are_one_line(tmp_path):
@@ -58,6 +63,8 @@ def test_errors_are_one_line(tmp_path):
     assert "-o DIR" in run("lab", "length", code=2)
     assert "results.json" in run("lab", "report", tmp_path, code=1)
     assert "no setting of this lab" in lab(tmp_path, code=1, stepz=1)
+    said = lab(tmp_path, code=1, encoder_training={"step": 1})
+    assert "encoder_training.step: no setting of this lab; perhaps steps" in said
     assert "no variant ropes; perhaps rope" in lab(tmp_path, "--variants", "ropes", code=2)
     lab(tmp_path, "--variants", "rope")
     assert "steps: 3 there, 4 here" in lab(tmp_path, code=2, steps=4)
@@ -88,7 +95,7 @@ def kept_reports(folder):
         lab_folder = folder / results.parent.name
         lab_folder.mkdir()
         shutil.copy(results, lab_folder)
-        run("lab", "report", lab_folder)
+        run("lab", "report", lab_folder, "--no-png")  # the page has none
 
 
 def check_page(reports):
@@ -108,7 +115,7 @@ def test_the_page_holds_the_kept_numbers(tmp_path):
         if row["variant"] == "rope" and row["metric"] == "perplexity":
             row["value"] = 60.0
     results.write_text(json.dumps(kept))
-    run("lab", "report", results.parent)
+    run("lab", "report", results.parent, "--no-png")
     done = check_page(tmp_path)
     assert done.returncode == 1
     for message in (
@@ -181,6 +188,19 @@ def test_script_for_gpus_passes_variants_on(tmp_path):
     for wrong in (["--rerun"], ["--variants", "a"], ["--labs", "length,image", "--variants", "a"]):
         done, calls = gpu_lab(tmp_path, "--quick", *wrong)
         assert done.returncode == 2 and calls == [] and "--variants" in done.stderr
+
+
+def test_script_for_gpus_begins_no_lab_where_tests_fail(tmp_path):
+    tests = tmp_path / "lab_test"
+    arguments = ["--quick", "--labs", "length", "--tests", "--no-build"]
+    done, calls = gpu_lab(tmp_path, *arguments, ROFORMER_LAB_TEST=str(tests))
+    assert done.returncode == 2 and calls == [] and f"no program {tests}" in done.stderr
+    for status in (0, 1):
+        tests.write_text(f"#!/bin/sh\nexit {status}\n")
+        tests.chmod(0o755)
+        done, calls = gpu_lab(tmp_path, *arguments, ROFORMER_LAB_TEST=str(tests))
+        assert done.returncode == status and len(calls) == 1 - status
+        assert ("no lab is begun" in done.stderr) == (status == 1)
 
 
 def test_script_for_gpus_keeps_a_time_limit(tmp_path):
