@@ -4,6 +4,8 @@
 #include "roformer/lab/results.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <set>
 
 #include "io/json_file.h"
@@ -18,8 +20,9 @@ using internal::Json;
 Json row_json(const Row& row) {
   Json at = Json::object();
   for (const auto& [name, value] : row.at) {
-    const auto whole = static_cast<std::int64_t>(value);
-    at[name] = static_cast<double>(whole) == value ? Json(whole) : Json(value);
+    constexpr double kWhole = 9007199254740992.0;  // 2^53; no larger one fits every reader's integers
+    const bool whole = std::abs(value) <= kWhole && std::trunc(value) == value;
+    at[name] = whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
   }
   Json json = {{"variant", row.variant},
                {"seed", row.seed},
