@@ -44,8 +44,10 @@ fi
 log=.venv/pip.log
 # --no-compile: to compile all packages takes half the time, and the tests import a third of their files, whose
 # bytecode the first test keeps in the build folder.
-if ! .venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: --no-compile \
-  -r requirements-test.txt >"$log" 2>&1; then
+install=(.venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: --no-compile)
+# pip first: that of a new environment is as old as its Python, and 23.2 takes 1.6 times as long.
+if ! { "${install[@]}" "$(grep '^pip==' requirements-test.txt)" \
+  && "${install[@]}" -r requirements-test.txt; } >"$log" 2>&1; then
   echo "pip could not install requirements-test.txt:" >&2
   tail -n 15 "$log" >&2
   exit 1
