@@ -20,7 +20,7 @@ using internal::Json;
 Json row_json(const Row& row) {
   Json at = Json::object();
   for (const auto& [name, value] : row.at) {
-    constexpr double kWhole = 9007199254740992.0;  // 2^53; no larger one fits every reader's integers
+    constexpr double kWhole = 9007199254740992.0;  // 2^53
     const bool whole = std::abs(value) <= kWhole && std::trunc(value) == value;
     at[name] = whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
   }
