@@ -30,10 +30,14 @@ def _parse(text: str) -> tuple[str, float]:
     return with_inverse_growth(text), float(json.loads(text).get("softmax_scale", 1.0))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _for_keys(text: str) -> tuple[str, float]:
     """The rope of keys, and its softmax_scale."""
     return _parse(text)
+
+
+# What torch.compiler.assume_constant_result sets. That function imports torch._dynamo, which would
+# make `import rotary.torch` take almost twice as long.
+_for_keys._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _rotated(
