@@ -295,16 +295,14 @@ TEST_P(StepGraphCase, GivesTheNumbersOfSingleLaunches) {
   EXPECT_EQ(found.launched, launched);
 }
 
-// ---- On a GPU -----------------------------------------------------------------------------------
-
 TEST(StepGraph, TellsTheFirstStepThatIsNotFinite) {
-  SKIP_WITHOUT_GPU();
-  const at::Device device(at::kCUDA, 0);
-  const c10::StreamGuard stream(own_stream(device));
+  const OwnStream own;
   const Trained found =
-      train({}, device, true, /*last_rate=*/std::numeric_limits<double>::infinity());
+      train({}, own.device, true, /*last_rate=*/std::numeric_limits<double>::infinity());
   EXPECT_EQ(found.statistics.nonfinite_step, kSteps);
 }
+
+// ---- On a GPU -----------------------------------------------------------------------------------
 
 TEST(StepGraph, IsNotForTheDefaultStreamNorForMasks) {
   SKIP_WITHOUT_GPU();
