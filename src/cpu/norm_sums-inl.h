@@ -121,21 +121,25 @@ HWY_INLINE void add_rows(D d, const typename E::Storage* x, std::int64_t rows, c
 }
 
 /// The accumulators after `rows` rows, at least 16: they are put aside after every 16 rows, those
-/// put aside again after every 256, and again after every 4096.
+/// put aside again after every 256, and again after every 4096. Rows are added in one loop, of a
+/// number that is no constant: unrolled and inlined for every sum, they took a third of the time to
+/// compile a norm.
 template <class E, std::size_t kDistance, class D, class Add, class V = hn::Vec<D>>
-HWY_INLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int64_t rows,
-                                    const Add& add) {
+HWY_NOINLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int64_t rows,
+                                      const Add& add) {
   constexpr std::int64_t kRowsTogether = 16;
   constexpr auto kRow = static_cast<std::int64_t>(4 * kDistance);
   const V zero = hn::Zero(d);
   const FourSums<V> none{zero, zero, zero, zero};
   FourSums<V> levels[3] = {none, none, none};
-  std::int64_t row = 0;
-  while (row + kRowsTogether <= rows) {
-    FourSums<V> some = none;
-    add_rows<E, kDistance>(d, x + row * kRow, kRowsTogether, add, some);
-    row += kRowsTogether;
-    levels[0].add(some);
+  FourSums<V> sums = none;
+  for (std::int64_t row = 0;;) {
+    const std::int64_t some = std::min(kRowsTogether, rows - row);
+    add_rows<E, kDistance>(d, x + row * kRow, some, add, sums);
+    if (some < kRowsTogether) break;
+    row += some;
+    levels[0].add(sums);
+    sums = none;
     if (row % (kRowsTogether * kRowsTogether) != 0) continue;
     levels[1].add(levels[0]);
     levels[0] = none;
@@ -143,8 +147,6 @@ HWY_INLINE FourSums<V> cascade_rows(D d, const typename E::Storage* x, std::int6
     levels[2].add(levels[1]);
     levels[1] = none;
   }
-  FourSums<V> sums = none;
-  add_rows<E, kDistance>(d, x + row * kRow, rows - row, add, sums);
   for (const FourSums<V>& level : levels) sums.add(level);
   return sums;
 }
