@@ -70,6 +70,9 @@ function(rotary_compile_together target)
     list(LENGTH sources count)
     math(EXPR units "(${count} + ${files} - 1) / ${files}")
     math(EXPR files "(${count} + ${units} - 1) / ${units}")
+    if(units EQUAL 1)
+      set(files 0)  # all, sources of interface targets too, which are not counted
+    endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
   endif()
 endfunction()
@@ -98,12 +101,13 @@ endfunction()
 # rotary_torch_defaults(<target>): further flags for a target that includes PyTorch's headers. They are
 # precompiled, which takes the time of two sources and halves that of each: once for libraries, and once for
 # programs, tests and other targets that READS_AND_PRINTS, since GCC optimises a source as its precompiled header was,
-# and since with sanitizers only libraries count branches for the fuzz targets.
+# and since with sanitizers only libraries count branches for the fuzz targets. Every source, an empty one too, then
+# takes 6 s of CPU time, in which GCC instantiates templates that these headers have used: few and large units.
 function(rotary_torch_defaults target)
   # Sizes are int64_t in PyTorch and size_t in containers, and its headers shadow names.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-shadow -Wno-pedantic>)
-  rotary_compile_together(${target} 20)
+  rotary_compile_together(${target} 60)
   rotary_torch_compile_options(${target})
   get_target_property(reads_and_prints ${target} ROTARY_READS_AND_PRINTS)
   set(precompiled rotary_torch_precompiled)
@@ -118,11 +122,18 @@ function(rotary_torch_defaults target)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
-# rotary_hot_sources(<file> ...): sources of a target with rotary_torch_defaults whose loops run over elements: compiled one
-# by one with -O3, without the precompiled headers, whose optimisation GCC would give them.
+# rotary_hot_sources(<file> ... [TARGET_DIRECTORY <target>]): sources of a target with rotary_torch_defaults whose loops run
+# over elements: compiled one by one with -O3, without the precompiled headers, whose optimisation GCC would give them.
+# TARGET_DIRECTORY: that of a target in another folder, too.
 function(rotary_hot_sources)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET_DIRECTORY" "")
+  set(directories DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(arg_TARGET_DIRECTORY)
+    list(APPEND directories TARGET_DIRECTORY ${arg_TARGET_DIRECTORY})
+  endif()
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT ROTARY_SANITIZE)
-    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
+    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} ${directories} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
       COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3>)
   endif()
 endfunction()
@@ -161,6 +172,8 @@ function(rotary_precompile_torch target)
   rotary_target_defaults(${target} ${ARGN})
   rotary_torch_compile_options(${target})
   target_link_libraries(${target} PRIVATE ${TORCH_LIBRARIES})
+  # Preprocessed only: nothing uses its object.
+  set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU,Clang>:-E>)
   target_precompile_headers(${target} PRIVATE
     <ATen/Functions.h> <ATen/TensorOperators.h> <torch/library.h> <torch/nn/modules/embedding.h>
     <torch/nn/modules/linear.h>)

@@ -65,8 +65,8 @@ at::Tensor run_efficient(const at::Tensor& q, const AttentionCall& call,
 at::Tensor run_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       AttendOptions options);
 
-std::vector<std::int64_t> read_boundaries(std::string_view name, const at::Tensor& x,
-                                          std::int64_t tokens) {
+std::vector<std::int64_t> batch_boundaries(std::string_view name, const at::Tensor& x,
+                                           std::int64_t tokens) {
   const at::Tensor host = x.to(at::kLong).contiguous();
   const auto* data = host.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> boundaries(data, data + host.numel());
@@ -81,9 +81,9 @@ std::vector<std::int64_t> read_boundaries(std::string_view name, const at::Tenso
 
 at::Tensor run_per_sequence(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttendOptions& options) {
-  const auto queries = read_boundaries("cu_seqlens", *options.cu_seqlens, q.size(2));
+  const auto queries = batch_boundaries("cu_seqlens", *options.cu_seqlens, q.size(2));
   const auto keys = options.cu_seqlens_k
-                        ? read_boundaries("cu_seqlens_k", *options.cu_seqlens_k, k.size(2))
+                        ? batch_boundaries("cu_seqlens_k", *options.cu_seqlens_k, k.size(2))
                         : queries;
   std::vector<at::Tensor> results;
   for (std::size_t s = 0; s + 1 < queries.size(); ++s) {
@@ -127,7 +127,7 @@ at::Tensor run_attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 /// The backend of the longest sequence.
 const char* per_sequence_backend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  const AttendOptions& options) {
-  const auto rows = read_boundaries("cu_seqlens", *options.cu_seqlens, q.size(2));
+  const auto rows = batch_boundaries("cu_seqlens", *options.cu_seqlens, q.size(2));
   std::int64_t longest = 0;
   for (std::size_t s = 0; s + 1 < rows.size(); ++s) {
     longest = std::max(longest, rows[s + 1] - rows[s]);

@@ -29,7 +29,7 @@ namespace {
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-namespace kernels = hopper::feed_forward;
+namespace gemms = hopper::feed_forward;
 
 constexpr std::int64_t kWidthMultiple = 64;
 
@@ -68,17 +68,17 @@ Three feed_forward_cuda(const at::Tensor& x_, const at::Tensor& inner_, const at
   const at::Tensor h = at::empty(with_width(x, inner.size(0)), x.options());
   const at::Tensor derivative =
       at::empty_like(h, h.options().dtype(derivative_type(x.scalar_type())));
-  const kernels::ForwardParams params{.gemm = {.a = x.const_data_ptr(),
-                                               .b = inner.const_data_ptr(),
-                                               .rows = rows_of(x),
-                                               .columns = static_cast<int>(inner.size(0)),
-                                               .depth = static_cast<int>(inner.size(1)),
-                                               .num_sms = num_sms_of(x)},
-                                      .bias = bias.const_data_ptr<float>(),
-                                      .h = h.mutable_data_ptr(),
-                                      .gelu_derivative = derivative.mutable_data_ptr()};
+  const gemms::ForwardParams params{.gemm = {.a = x.const_data_ptr(),
+                                             .b = inner.const_data_ptr(),
+                                             .rows = rows_of(x),
+                                             .columns = static_cast<int>(inner.size(0)),
+                                             .depth = static_cast<int>(inner.size(1)),
+                                             .num_sms = num_sms_of(x)},
+                                    .bias = bias.const_data_ptr<float>(),
+                                    .h = h.mutable_data_ptr(),
+                                    .gelu_derivative = derivative.mutable_data_ptr()};
   if (params.gemm.rows > 0)
-    check_launch("feed_forward", kernels::launch_forward(params, torch::stream_of(x).handle));
+    check_launch("feed_forward", gemms::launch_forward(params, torch::stream_of(x).handle));
   return {at::linear(h, outer), h, derivative};
 }
 
@@ -94,19 +94,19 @@ Two feed_forward_backward_cuda(const at::Tensor& grad_, const at::Tensor& outer_
   const auto float32 = grad.options().dtype(at::kFloat);
   const int rows = rows_of(grad);
   if (rows == 0) return {dz, at::zeros({width}, float32)};
-  const at::Tensor partial = at::empty({kernels::partial_rows(rows), width}, float32);
+  const at::Tensor partial = at::empty({gemms::partial_rows(rows), width}, float32);
   const at::Tensor dbias = at::empty({width}, float32);
-  const kernels::BackwardParams params{.gemm = {.a = grad.const_data_ptr(),
-                                                .b = outer.const_data_ptr(),
-                                                .rows = rows,
-                                                .columns = static_cast<int>(width),
-                                                .depth = static_cast<int>(outer.size(0)),
-                                                .num_sms = num_sms_of(grad)},
-                                       .gelu_derivative = derivative.const_data_ptr(),
-                                       .dz = dz.mutable_data_ptr(),
-                                       .partial = partial.mutable_data_ptr<float>()};
+  const gemms::BackwardParams params{.gemm = {.a = grad.const_data_ptr(),
+                                              .b = outer.const_data_ptr(),
+                                              .rows = rows,
+                                              .columns = static_cast<int>(width),
+                                              .depth = static_cast<int>(outer.size(0)),
+                                              .num_sms = num_sms_of(grad)},
+                                     .gelu_derivative = derivative.const_data_ptr(),
+                                     .dz = dz.mutable_data_ptr(),
+                                     .partial = partial.mutable_data_ptr<float>()};
   void* stream = torch::stream_of(grad).handle;
-  check_launch("feed_forward", kernels::launch_backward(params, stream));
+  check_launch("feed_forward", gemms::launch_backward(params, stream));
   check_launch("feed_forward",
                cuda::launch_column_sums(
                    partial.const_data_ptr<float>(),

@@ -34,7 +34,7 @@ LinearAttentionOptions checked(LinearAttentionOptions options) {
   return options;
 }
 
-::torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
+::torch::nn::Linear make_linear(std::int64_t from, std::int64_t to, bool bias) {
   return ::torch::nn::Linear(::torch::nn::LinearOptions(from, to).bias(bias));
 }
 
@@ -52,10 +52,10 @@ at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) {
 LinearAttentionImpl::LinearAttentionImpl(LinearAttentionOptions options)
     : ::torch::nn::Module("LinearAttention"), options_(checked(std::move(options))) {
   const LinearAttentionOptions& o = options_;
-  query = register_module("query", linear(o.model_dim, o.heads * o.head_dim, o.bias));
-  key = register_module("key", linear(o.model_dim, o.kv_heads * o.head_dim, o.bias));
-  value = register_module("value", linear(o.model_dim, o.kv_heads * o.value_dim, o.bias));
-  output = register_module("output", linear(o.heads * o.value_dim, o.model_dim, o.bias));
+  query = register_module("query", make_linear(o.model_dim, o.heads * o.head_dim, o.bias));
+  key = register_module("key", make_linear(o.model_dim, o.kv_heads * o.head_dim, o.bias));
+  value = register_module("value", make_linear(o.model_dim, o.kv_heads * o.value_dim, o.bias));
+  output = register_module("output", make_linear(o.heads * o.value_dim, o.model_dim, o.bias));
   if (uses_favor(o.attend)) {
     projection = register_buffer("projection", orthogonal_features(o.features, o.head_dim));
     options_.attend.projection = projection;
