@@ -8,9 +8,9 @@
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 # `make run`, `make build` and `make bench` configure a new build folder without tests and benchmarks. All use
-# the same settings of the compiler, so that each reuses the objects of the others.
+# the same settings of the compiler, as `make test` does, so that each reuses the objects of the others.
 LEAN := $(if $(wildcard build/build.ninja),,-DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
-  -DROTARY_UNITY_BUILD=ON)
+  -DROTARY_UNITY_BUILD=ON $(if $(CI),-DROTARY_WARNINGS_AS_ERRORS=ON))
 # The command rotary has no kernels for a GPU: do not even look for a CUDA compiler.
 LEAN_COMMAND := $(if $(LEAN),$(LEAN) -DROTARY_CUDA=OFF)
 MODEL ?= examples/models/llama-3.1-8b.json
@@ -69,12 +69,12 @@ hooks: ## Test the hooks into other projects with those projects from PyPI (HOOK
 	@scripts/hooks.sh $(HOOK)
 
 asan tsan: ## Run the tests under the address or thread sanitizer
-	@scripts/bootstrap.sh check
+	@scripts/bootstrap.sh sanitize
 	@scripts/build.sh $@
 	@ctest --preset $@
 
 fuzz: ## Run each fuzz target for FUZZ_SECONDS (60)
-	@scripts/bootstrap.sh check
+	@scripts/bootstrap.sh sanitize
 	@scripts/build.sh fuzz -DROTARY_FUZZ_SECONDS=$(FUZZ_SECONDS) -DROTARY_FUZZ_SEED=0
 	@ctest --preset fuzz
 
@@ -98,7 +98,7 @@ uninstall: ## Remove from PREFIX what was installed there
 	@scripts/install.sh uninstall "$(PREFIX)"
 
 deb: ## Build a Debian package of library, C API, headers and command in build/packages
-	@scripts/bootstrap.sh run
+	@scripts/bootstrap.sh deb
 	@scripts/build.sh default $(LEAN) rotary rotary_c rotary_cli
 	@cd build && cpack -G DEB -B packages
 

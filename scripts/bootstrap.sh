@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Checks for the dependencies of a make target, and installs missing ones with apt.
 #
-#   scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|explorer|check
+#   scripts/bootstrap.sh run|build|bench|deb|wheel|test|lint|sanitize|cross|explorer|check
 #
 # Checks for programs and headers, not for packages, so that those installed by other means are
 # found. Fast, and offline, if nothing is missing.
 set -euo pipefail
+# shellcheck source=scripts/progress.sh
+. "$(dirname "$0")/progress.sh"
 
 level=${1:-}
 case $level in
-  run | build | bench | wheel | test | lint | cross | explorer | check) ;;
+  run | build | bench | deb | wheel | test | lint | sanitize | cross | explorer | check) ;;
   *)
-    echo "usage: scripts/bootstrap.sh run|build|bench|wheel|test|lint|cross|explorer|check" >&2
+    echo "usage: scripts/bootstrap.sh run|build|bench|deb|wheel|test|lint|sanitize|cross|explorer|check" >&2
     exit 2
     ;;
 esac
@@ -77,7 +79,7 @@ need libhwy-dev have_header hwy/highway.h
 need libcli11-dev have_header CLI/CLI.hpp
 need libfmt-dev have_header fmt/core.h
 need libpng-dev have_header png.h
-if [[ $level == build || $level == test || $level == lint || $level == check ]]; then
+if [[ $level =~ ^(build|test|lint|sanitize|check)$ ]]; then
   need libutf8proc-dev have_header utf8proc.h
   need libcairo2-dev have_header cairo/cairo.h
   need libjpeg-dev have_header jpeglib.h
@@ -87,14 +89,18 @@ if [[ $level == wheel ]]; then
   need python3-venv python3 -c 'import ensurepip, venv' 2>/dev/null
   need python3-dev have_python_header
 fi
-if [[ $level == test || $level == lint || $level == check ]]; then
+if [[ $level =~ ^(test|lint|sanitize|check)$ ]]; then
   need libgtest-dev have_header gtest/gtest.h
   need libgmock-dev have_header gmock/gmock.h
   need libmpfr-dev have_header mpfr.h
   need libgmp-dev have_header gmp.h
   need python3-dev have_python_header
 fi
-if [[ $level == check ]]; then
+if [[ $level == deb || $level == check ]]; then
+  need dpkg-dev have dpkg-shlibdeps
+  need file have file
+fi
+if [[ $level == sanitize || $level == check ]]; then
   need clang have clang++
   need "libclang-rt-$(clang_version)-dev" can_fuzz
 fi
@@ -111,11 +117,15 @@ if [[ $level == explorer || ($level == check && -z ${CI:-}) ]]; then  # 800 MB: 
 fi
 if [[ $level == explorer || $level == check ]]; then
   need nodejs have node
-  need chromium have chromium
+  [[ -n ${ROTARY_CHROMIUM:-} ]] || need chromium have chromium
 fi
 if [[ $level == lint || $level == check ]]; then
   need clang-tidy have clang-tidy
   need shellcheck have shellcheck
+fi
+if [[ $level == check ]]; then
+  need pkg-config have pkg-config
+  need git have git
 fi
 
 if ((${#missing[@]})); then
@@ -139,20 +149,25 @@ if ((${#missing[@]})); then
   fi
 
   echo "Installing with apt: ${missing[*]}"
+  # Asks for a password now, not between lines of progress.
+  ((EUID == 0)) || "${become_root[@]}" true
   log=$(mktemp)
-  trap 'rm -f "$log"' EXIT
+  trap 'end_jobs; rm -f "$log"' EXIT
   apt() {
-    if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; then
+    : >"$log"
+    if ! with_progress "$log" "$what" "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get -o DPkg::Lock::Timeout=300 "$@"; then
       echo "apt-get $* failed:" >&2
       tail -n 20 "$log" >&2
       return 1
     fi
   }
-  echo "  reading the package lists ..."
+  what='reading the package lists'
+  echo "  $what ..."
   # Not fatal: a third-party source may be unreachable. A missing package fails the install.
   apt update || true
-  echo "  downloading and unpacking ..."
+  what='downloading and unpacking'
+  echo "  $what ..."
   apt install -y -q --no-install-recommends "${missing[@]}"
   echo "  done in ${SECONDS} s"
 fi

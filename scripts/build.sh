@@ -4,6 +4,8 @@
 #   scripts/build.sh <preset> [-D<variable>=<value> ...] [<target> ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/progress.sh
+. scripts/progress.sh
 
 preset=${1:?usage: scripts/build.sh <preset> [-D...] [<target> ...]}
 shift
@@ -23,27 +25,6 @@ export CCACHE_INODECACHE=${CCACHE_INODECACHE:-true}
 
 mkdir -p build/logs
 log=build/logs/$preset.log
-
-# with_progress <command> ...: its output goes to the log; meanwhile a line at least every 5 s, every 20 s
-# after the first two minutes.
-with_progress() {
-  "$@" >>"$log" 2>&1 &
-  local job=$! begun=$SECONDS shown=$SECONDS interval never
-  # A pipe that nothing is written to: to wait for it takes no process, as sleep does.
-  exec {never}<> <(:)
-  while kill -0 "$job" 2>/dev/null; do
-    read -rt 0.1 -u "$never" || true
-    interval=$((SECONDS - begun < 120 ? 4 : 20))
-    ((SECONDS - shown >= interval)) || continue
-    shown=$SECONDS
-    # Ninja prints [12/57] for each step.
-    printf '  %d s: %s\n' $((SECONDS - begun)) "$(awk -F '[][/]' '
-      /^\[[0-9]+\/[0-9]+\]/ { text = $2 " of " $3 " steps" }
-      END { print text ? text : "configuring" }' "$log")"
-  done
-  exec {never}>&-
-  wait "$job"
-}
 
 fail() {
   echo "$1 failed; from $log:" >&2
@@ -70,7 +51,7 @@ configured() {
 }
 
 : >"$log"
-configured || with_progress cmake --preset "$preset" "${definitions[@]}" ||
+configured || with_progress "$log" configuring cmake --preset "$preset" "${definitions[@]}" ||
   fail "Configuring '$preset'"
-with_progress cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}" "${targets[@]}" ||
+with_progress "$log" building cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}" "${targets[@]}" ||
   fail "Building '$preset'"

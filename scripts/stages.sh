@@ -71,7 +71,7 @@ ctest_preset() {
   rm -f "$report"
   # Print results only, without the lines for the start of a test.
   PYTEST_ADDOPTS=-rs ctest --preset "$@" --output-junit "$report" --test-output-size-passed 1000000 2>&1 |
-    grep -v '^ *Start ' || true
+    grep --line-buffered -v '^ *Start ' || true
   if [[ ! -s $report ]]; then
     echo "ctest --preset $1 wrote no report" >&2
     exit 1

@@ -20,11 +20,13 @@ else
   mkdir -p build/logs
   scripts/venv.sh >build/logs/venv.log 2>&1 &
   packages=$!
+  trap 'kill "$packages" 2>/dev/null || true' EXIT
   build_without_python "${engine[@]}"
   wait "$packages" || {
     cat build/logs/venv.log
     exit 1
   } >&2
+  trap - EXIT
 fi
 
 stage "Library, commands, Python package, PyTorch operators, RoFormer, tests, examples"

@@ -4,6 +4,8 @@
 #   scripts/venv.sh [--is-complete]     --is-complete: does nothing; the exit status tells whether that is so
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/progress.sh
+. scripts/progress.sh
 
 stamp=.venv/requirements.sha256
 hash=$(sha256sum requirements-test.txt | cut -d ' ' -f 1)
@@ -46,8 +48,9 @@ log=.venv/pip.log
 # bytecode the first test keeps in the build folder.
 install=(.venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: --no-compile)
 # pip first: that of a new environment is as old as its Python, and 23.2 takes 1.6 times as long.
-if ! { "${install[@]}" "$(grep '^pip==' requirements-test.txt)" \
-  && "${install[@]}" -r requirements-test.txt; } >"$log" 2>&1; then
+: >"$log"
+pip() { with_progress "$log" "downloading and unpacking" "${install[@]}" "$@"; }
+if ! { pip "$(grep '^pip==' requirements-test.txt)" && pip -r requirements-test.txt; }; then
   echo "pip could not install requirements-test.txt:" >&2
   tail -n 15 "$log" >&2
   exit 1
