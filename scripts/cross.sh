@@ -123,20 +123,28 @@ libraries=("QEMU_SET_ENV=LD_LIBRARY_PATH=$root/usr/lib/$processor-linux-gnu")
 
 export "${libraries[@]}"
 
+# run_tests <index of the CPU> <ctest argument> ...
+run_tests() {
+  export QEMU_CPU=${cpus[$1]} ROTARY_EXPECT_ARMV86=0
+  [[ $processor != aarch64 || $1 != 0 ]] || ROTARY_EXPECT_ARMV86=1
+  ctest_preset cross "${@:2}"
+  unset QEMU_CPU ROTARY_EXPECT_ARMV86
+}
+
 stage "Library and tests for $processor, g++"
 export ROTARY_CROSS_COMPILER=g++
 scripts/build.sh cross "${all_targets[@]}"
 stage "Emulated CPU ${cpus[0]}: all these tests"
-QEMU_CPU=${cpus[0]} ctest_preset cross "${all_tests[@]}"
+run_tests 0 "${all_tests[@]}"
 stage "Emulated CPU ${cpus[1]}: the CPU engine"
-QEMU_CPU=${cpus[1]} ctest_preset cross "${only_engine[@]}"
+run_tests 1 "${only_engine[@]}"
 
 stage "Library and tests of the CPU engine for $processor, clang"
 export ROTARY_CROSS_COMPILER=clang++
 scripts/build.sh cross rotary "${engine_tests[@]}"
-for cpu in "${cpus[@]}"; do
-  stage "Emulated CPU $cpu: the CPU engine"
-  QEMU_CPU=$cpu ctest_preset cross "${only_engine[@]}"
+for index in "${!cpus[@]}"; do
+  stage "Emulated CPU ${cpus[index]}: the CPU engine"
+  run_tests "$index" "${only_engine[@]}"
 done
 
 if [[ $host == aarch64 && $processor != aarch64 ]]; then
@@ -144,6 +152,7 @@ if [[ $host == aarch64 && $processor != aarch64 ]]; then
   unset QEMU_SET_ENV QEMU_LD_PREFIX
   GTEST_FILTER=-$slow_filter
   scripts/build.sh default -DROTARY_BUILD_TESTS=ON "${engine_tests[@]}"
+  export ROTARY_EXPECT_ARMV86=1
   emulate() { qemu-aarch64 -cpu max "build/tests/$1" --gtest_brief=1; }
   # rotate_test takes as long as all others.
   emulate rotate_test &

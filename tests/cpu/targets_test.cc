@@ -10,14 +10,19 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "cpu/rotate_armv86.h"
 #include "engine/phase.h"
 #include "reference/oracle.h"
 #include "reference/rotation.h"
@@ -49,6 +54,27 @@ TEST(CpuTargets, SelectsEveryTargetByName) {
   }
   use_cpu_target("");
   EXPECT_EQ(cpu_target(), targets.front());
+}
+
+/// Whether this CPU has the instructions of rotate_armv86.cc. scripts/cross.sh says so of an emulated one, in which
+/// /proc/cpuinfo is that of the machine.
+bool expects_armv86() {
+  if (const char* emulated = std::getenv("ROTARY_EXPECT_ARMV86")) {
+    return std::string_view(emulated) == "1";
+  }
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto begin = text.find("Features");  // of AArch64; x86 calls them flags
+  if (begin == std::string::npos) return false;
+  const std::string features = text.substr(begin, text.find('\n', begin) - begin) + ' ';
+  const auto has = [&](std::string_view name) {
+    return features.find(' ' + std::string(name) + ' ') != std::string::npos;
+  };
+  return has("bf16") && has("asimdfhm") && has("fcma");
+}
+
+TEST(CpuTargets, UsesNewerArmInstructionsWhereTheCpuHasThem) {
+  EXPECT_EQ(internal::has_armv86(), expects_armv86());
 }
 
 /// Bits of each element; all NaNs compare equal.
