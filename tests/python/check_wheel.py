@@ -8,9 +8,8 @@ the operators for its stable ABI.
 
 NumPy and PyTorch are those of this Python; only the pinned build tools are downloaded, once
 (scripts/wheel.sh).
-With -DROTARY_BUILD_TORCH=AUTO the wheel is that of `pip install .` instead: pip builds it in an
-environment that has this Python's PyTorch, and the operators are used, too. That takes minutes, and
-`make test` omits it.
+With -DROTARY_BUILD_TORCH=AUTO it is `pip install ".[torch]"` instead, in an environment that has
+this Python's PyTorch: pip builds the package and all operators, and they are used, too.
 """
 
 from __future__ import annotations
@@ -194,11 +193,12 @@ def rotate_in_torch(python: pathlib.Path, build: str, files: tuple[str, ...]) ->
 
 
 def check_operators(work: pathlib.Path) -> None:
-    """`pip install .` in an environment with PyTorch builds the operators for it."""
+    """`pip install ".[torch]"` in an environment with PyTorch builds the operators for it."""
     python = fresh_python(work / "torch")
     add_packages(python)
-    pip(python, "install", "--no-deps", f"--config-settings=build-dir={work / 'build'}", ROOT)
+    pip(python, "install", f"--config-settings=build-dir={work / 'build'}", f"{ROOT}[torch]")
     rotate_in_torch(python, "native", ("librotary_torch.so", "librotary_transformer.so", STABLE))
+    check_command(python)
 
 
 def main() -> None:
