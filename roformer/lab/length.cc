@@ -293,10 +293,15 @@ class LengthLab final : public Lab {
     add_curve(trained, run, rows);
     for (const std::int64_t length : lengths_) {
       const Coordinates at = {{"length", static_cast<double>(length)}};
-      rows.push_back(
-          is_beyond_table(config, length)
-              ? run.missing("masked_accuracy", kBeyondTable, at)
-              : run.row("masked_accuracy", masked_accuracy_at(*model, text_, length, rate), at));
+      if (run.stop && run.stop()) throw Stopped();
+      for (const auto& [metric, windows] :
+           {std::pair("masked_accuracy", Windows::kDisjoint),
+            std::pair("sliding_masked_accuracy", Windows::kSliding)}) {
+        rows.push_back(
+            is_beyond_table(config, length)
+                ? run.missing(metric, kBeyondTable, at)
+                : run.row(metric, masked_accuracy_at(*model, text_, length, rate, windows), at));
+      }
     }
     return rows;
   }

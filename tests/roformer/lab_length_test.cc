@@ -64,6 +64,9 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
   EXPECT_EQ(keys_of(results, "mine"),
             (std::set<std::string>{"training_loss step", "perplexity length",
                                    "sliding_perplexity length"}));
+  EXPECT_EQ(keys_of(results, "encoder rope"),
+            (std::set<std::string>{"training_loss step", "masked_accuracy length",
+                                   "sliding_masked_accuracy length"}));
   EXPECT_EQ(keys_of(results, "cost mine"), std::set<std::string>{"parameters"});
   EXPECT_EQ(
       keys_of(results, "rate mine"),
