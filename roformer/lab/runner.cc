@@ -179,6 +179,7 @@ class Board {
     for (const Row& row : rows) {
       if (row.metric == kFailed) line += ", failed: " + row.note;
     }
+    for (Row& row : rows) row.commit = commit_name();
     std::erase_if(results_.rows, [&](const Row& row) { return is_row_of(row, unit(job)); });
     std::ranges::move(rows, std::back_inserter(results_.rows));
     sort_rows();
