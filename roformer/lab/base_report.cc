@@ -127,7 +127,12 @@ Chart exact_decay_chart(const Results& results) {
         longest = std::max(longest, context->second);
       }
     }
-    add(variant, fmt::format("{}, {:g}", name_of_exact(variant), longest), {{"context", longest}});
+    std::string label = name_of_exact(variant);
+    constexpr std::string_view kFile = "/config.json";
+    if (const auto file = label.find(kFile); file != std::string::npos) {
+      label.erase(file, kFile.size());
+    }
+    add(variant, label, {{"context", longest}});
   }
   return chart;
 }
