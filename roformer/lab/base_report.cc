@@ -247,8 +247,8 @@ void report_base(const Results& results, Report& report) {
     report.text(
         "Of the setting `exact`; the smallest base is that of the recipe with another theta. An "
         "interval proof shows that every base below it fails; a grid proof, for recipes whose "
-        "frequencies are not all the same function of theta (YaRN, Llama 3 and others), that every "
-        "base 1.01^k below it does. Decay: RoFormer's bound on scores at that distance.");
+        "frequencies are not fixed multiples of theta^(-2i/d) (YaRN, Llama 3 and others), that "
+        "every base 1.01^k below it does. Decay: RoFormer's bound on scores at that distance.");
     report.table(own);
   }
   if (Chart decay = exact_decay_chart(results); !decay.series.empty()) {
