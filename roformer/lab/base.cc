@@ -189,7 +189,7 @@ class BaseLab final : public Lab {
     add_decay(frequencies, longest, {}, run, rows);
   }
 
-  /// By head width: the smallest base that serves a context, proved, and the decay with base 10,000.
+  /// By head width: the smallest base that serves a context, proved; the decay with base 10,000.
   std::vector<Row> run_exact(const UnitRun& run) const {
     std::vector<Row> rows;
     for (const std::int64_t width : settings_.integers("exact_head_dims")) {

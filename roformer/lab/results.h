@@ -11,8 +11,8 @@
 ///      "value": null, "note": "beyond its table"}]}
 ///
 /// `settings` holds everything that decides the numbers: sizes, data, steps. A run that failed is a
-/// row with the metric "failed" and its message as the note. `commit` lists the commits of all rows;
-/// a row has its own ("commit"), except in files from before rows had it.
+/// row with the metric "failed" and its message as the note. `commit` lists the commits of all
+/// rows; a row has its own ("commit"), except in files from before rows had it.
 #pragma once
 
 #include <cmath>
