@@ -45,7 +45,7 @@ BLOCK = re.compile(
 CLAIM = re.compile(r"^<!-- lab claim: (?P<lab>\w+), (?P<claim>.+?) -->$", re.MULTILINE | re.DOTALL)
 WIDTH = 130
 # A plot of a report, beside the page: lab/length-perplexity.svg
-PLOT = re.compile(r"\(lab/([a-z]+)-(\w+)\.svg\)")
+PLOT = re.compile(r"\(lab/([a-z_]+)-(\w+)\.svg\)")
 
 
 class BlockError(Exception):

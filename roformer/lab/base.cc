@@ -87,8 +87,10 @@ class BaseLab final : public Lab {
         lengths_(settings_.integers("lengths")),
         distances_(settings_.integers("distances")),
         train_length_(settings_.integer("train_length", 2)),
-        entries_(settings_.list("rotations")),
-        text_(load_text(settings_.at("corpus"), options, std::ranges::max(lengths_))) {
+        entries_(settings_.list("rotations")) {
+    if (trains()) {
+      text_ = load_text(settings_.at("corpus"), options, std::ranges::max(lengths_));
+    }
     for (const Json& entry : entries_) config_of(entry);
     if (settings_.json().contains("exact")) {
       exact_ =
@@ -115,6 +117,12 @@ class BaseLab final : public Lab {
   }
 
  private:
+  /// Whether a unit that is asked for needs a text: the exact part does not.
+  bool trains() const {
+    return std::ranges::any_of(units_of(entries_, options_.seeds),
+                               [&](const Unit& unit) { return is_wanted(unit, options_); });
+  }
+
   Config config_of(const Json& entry) const {
     Config config = model_config({settings_.at("model"), entry}, Task::kCausalLm,
                                  "settings of " + entry.at("name").as_string());
@@ -178,15 +186,10 @@ class BaseLab final : public Lab {
     } else {
       rows.push_back(run.missing("negative_distance", fmt::format("none up to {}", longest)));
     }
-    std::vector<double> offsets;
-    for (double x = 1; x <= static_cast<double>(longest); x *= 2) offsets.push_back(x);
-    const std::vector<double> bound = decay(frequencies, offsets);
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      rows.push_back(run.row("decay", bound[i], {{"distance", offsets[i]}}));
-    }
+    add_decay(frequencies, longest, {}, run, rows);
   }
 
-  /// The smallest base that serves a context, proved, by head width.
+  /// By head width: the smallest base that serves a context, proved; the decay with base 10,000.
   std::vector<Row> run_exact(const UnitRun& run) const {
     std::vector<Row> rows;
     for (const std::int64_t width : settings_.integers("exact_head_dims")) {
@@ -200,6 +203,9 @@ class BaseLab final : public Lab {
         rows.push_back(run.row("proved_below", found.lower, at));
         if (run.stop && run.stop()) throw Stopped();
       }
+      add_decay(make_frequencies({.rotary_dim = width, .theta = 1e4}),
+                std::ranges::max(settings_.integers("exact_contexts")),
+                {{"head_dim", static_cast<double>(width)}}, run, rows);
     }
     return rows;
   }
@@ -210,11 +216,18 @@ class BaseLab final : public Lab {
   std::vector<std::int64_t> distances_;
   std::int64_t train_length_;
   std::vector<Json> entries_;
+  /// Empty if nothing is trained.
   TextData text_;
   std::vector<ExactRotation> exact_;
 };
 
 }  // namespace
+
+std::vector<std::string> missing_base_units(const Results& results) {
+  const std::vector<std::string> found = variants_of(results);
+  if (std::ranges::find(found, kExact) != found.end()) return {};
+  return {kExact};
+}
 
 std::unique_ptr<Lab> make_base_lab(const LabOptions& options) {
   return std::make_unique<BaseLab>(options);

@@ -97,8 +97,24 @@ std::vector<Row> exact_rows(const ExactRotation& rotation, const UnitRun& run) {
     });
     if (base.has_value()) base.note = proof;
     rows.push_back(std::move(base));
+    add_decay(frequencies, context, at, run, rows);
   }
   return rows;
+}
+
+void add_decay(const Frequencies& frequencies, std::int64_t longest, const Coordinates& at,
+               const UnitRun& run, std::vector<Row>& rows) {
+  std::vector<std::int64_t> distances;
+  for (std::int64_t distance = 1; distance < longest; distance *= 2) distances.push_back(distance);
+  distances.push_back(longest);
+  for (const std::int64_t distance : distances) {
+    const auto offset = static_cast<double>(distance);
+    Coordinates there = at;
+    there["distance"] = offset;
+    rows.push_back(bound_row("decay", there, run, [&]() -> std::optional<double> {
+      return decay(frequencies, std::vector{offset}).front();
+    }));
+  }
 }
 
 }  // namespace rotary::roformer::lab

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "roformer/lab/lab.h"
+#include "rotary/frequencies.h"
 #include "rotary/recipe.h"
 
 namespace rotary::roformer::lab {
@@ -32,8 +33,15 @@ std::vector<ExactRotation> exact_rotations(const internal::Json& exact,
                                            const std::vector<std::int64_t>& contexts,
                                            const LabOptions& options);
 
-/// For each context: "critical_dim", "negative_distance" and "smallest_base", which does not use
-/// theta; and "theta" itself. What a bound is not defined for has a row with the reason.
+/// For each context: "critical_dim", "negative_distance", "smallest_base", which does not use
+/// theta, and "decay" by distance; and "theta" itself. What a bound is not defined for has a row
+/// with the reason.
 std::vector<Row> exact_rows(const ExactRotation& rotation, const UnitRun& run);
+
+/// RoFormer's bound on scores by distance (decay() of rotary/analysis.h): rows "decay" at the
+/// powers of two below `longest` and at `longest`, with the coordinate "distance" in addition to
+/// `at`.
+void add_decay(const Frequencies& frequencies, std::int64_t longest, const Coordinates& at,
+               const UnitRun& run, std::vector<Row>& rows);
 
 }  // namespace rotary::roformer::lab

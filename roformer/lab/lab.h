@@ -138,6 +138,9 @@ struct LabInfo {
   std::unique_ptr<Lab> (*make)(const LabOptions& options);
   /// Adds tables, charts and published figures for the results.
   void (*report)(const Results& results, Report& report);
+  /// Variants without rows of which the lists of the settings say nothing, such as units that
+  /// measure cost; null: there are no such units.
+  std::vector<std::string> (*missing)(const Results& results) = nullptr;
 };
 
 /// In the order of docs/lab.md.
@@ -148,6 +151,8 @@ const LabInfo& find_lab(std::string_view name);
 /// For each entry of a list in the settings (name, seeds): that many seeds, or `seeds` if that is
 /// not 0; without the key `seeds`, one.
 std::vector<Unit> units_of(const std::vector<internal::Json>& entries, std::int64_t seeds);
+/// Whether options.variants is empty, or names the unit's variant, perhaps by a pattern.
+bool is_wanted(const Unit& unit, const LabOptions& options);
 /// The entry with this name. Throws std::invalid_argument if there is none.
 const internal::Json& entry_of(const std::vector<internal::Json>& entries, std::string_view name);
 

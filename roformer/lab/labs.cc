@@ -4,6 +4,10 @@
 // The list of labs.
 #include "roformer/lab/labs.h"
 
+#include <fnmatch.h>
+
+#include <algorithm>
+
 #include "roformer/lab/lab.h"
 #include "support/message.h"
 #include "support/nearest.h"
@@ -15,11 +19,13 @@ const std::vector<LabInfo>& labs() {
       {.name = "length",
        .about = "Train short, test long: every encoding by context length, and its cost",
        .make = make_length_lab,
-       .report = report_length},
+       .report = report_length,
+       .missing = missing_length_units},
       {.name = "base",
        .about = "Bases and partial rotations: quality, retrieval, and what is exact",
        .make = make_base_lab,
-       .report = report_base},
+       .report = report_base,
+       .missing = missing_base_units},
       {.name = "extend",
        .about = "One model with its context stretched by every recipe, before and after tuning",
        .make = make_extend_lab,
@@ -68,6 +74,14 @@ std::vector<Unit> units_of(const std::vector<internal::Json>& entries, std::int6
     }
   }
   return units;
+}
+
+bool is_wanted(const Unit& unit, const LabOptions& options) {
+  return options.variants.empty() ||
+         std::ranges::any_of(options.variants, [&](const std::string& variant) {
+           return unit.variant == variant ||
+                  ::fnmatch(variant.c_str(), unit.variant.c_str(), 0) == 0;
+         });
 }
 
 const internal::Json& entry_of(const std::vector<internal::Json>& entries, std::string_view name) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "roformer/lab/lab.h"
 
@@ -12,9 +14,11 @@ namespace rotary::roformer::lab {
 
 std::unique_ptr<Lab> make_length_lab(const LabOptions& options);
 void report_length(const Results& results, Report& report);
+std::vector<std::string> missing_length_units(const Results& results);
 
 std::unique_ptr<Lab> make_base_lab(const LabOptions& options);
 void report_base(const Results& results, Report& report);
+std::vector<std::string> missing_base_units(const Results& results);
 
 std::unique_ptr<Lab> make_extend_lab(const LabOptions& options);
 void report_extend(const Results& results, Report& report);

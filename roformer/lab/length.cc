@@ -81,6 +81,20 @@ Json length_defaults(bool quick) {
   return settings;
 }
 
+/// Names of the decoders that are trained at several learning rates.
+std::vector<std::string> decoders_with_rates(const Json& settings) {
+  const Json* rates = settings.find("rates");
+  if (rates == nullptr || rates->at("learning_rates").empty()) return {};
+  const Json& named = rates->at("decoders");
+  std::vector<std::string> names;
+  for (const Json& name : named.elements()) names.push_back(name.as_string());
+  if (!names.empty()) return names;
+  for (const Json& entry : settings.at("decoders").elements()) {
+    names.push_back(entry.at("name").as_string());
+  }
+  return names;
+}
+
 /// Whether a training ends with finite numbers.
 template <typename Train>
 bool converges(const Train& train) {
@@ -103,12 +117,13 @@ class LengthLab final : public Lab {
         decoders_(settings_.list("decoders")),
         encoders_(settings_.list("encoders")),
         rates_(Settings(settings_.at("rates")).numbers("learning_rates")),
-        rated_(names_of_rates()),
+        rated_(decoders_with_rates(settings_.json())),
         text_(load_text(settings_.at("corpus"), options,
                         *std::max_element(lengths_.begin(), lengths_.end()))) {
     // Wrong keys are found before the first unit runs.
     for (const Json& entry : decoders_) config_of(entry, Task::kCausalLm);
     for (const Json& entry : encoders_) config_of(entry, Task::kMaskedLm);
+    for (const std::string& name : rated_) entry_of(decoders_, name);
     plan_of(Settings(settings_.at("encoder_training")), options.device);
     for (const double rate : rates_) {
       if (!(rate > 0.0)) {
@@ -158,18 +173,6 @@ class LengthLab final : public Lab {
   }
 
  private:
-  std::vector<std::string> names_of_rates() const {
-    std::vector<std::string> names;
-    if (rates_.empty()) return names;
-    const Json& named = settings_.at("rates").at("decoders");
-    for (const Json& name : named.elements()) {
-      names.push_back(entry_of(decoders_, name.as_string()).at("name").as_string());
-    }
-    if (!names.empty()) return names;
-    for (const Json& entry : decoders_) names.push_back(entry.at("name").as_string());
-    return names;
-  }
-
   Config config_of(const Json& entry, Task task) const {
     Config config = model_config({settings_.at("model"), entry}, task,
                                  "settings of " + entry.at("name").as_string());
@@ -293,10 +296,15 @@ class LengthLab final : public Lab {
     add_curve(trained, run, rows);
     for (const std::int64_t length : lengths_) {
       const Coordinates at = {{"length", static_cast<double>(length)}};
-      rows.push_back(
-          is_beyond_table(config, length)
-              ? run.missing("masked_accuracy", kBeyondTable, at)
-              : run.row("masked_accuracy", masked_accuracy_at(*model, text_, length, rate), at));
+      if (run.stop && run.stop()) throw Stopped();
+      for (const auto& [metric, windows] :
+           {std::pair("masked_accuracy", Windows::kDisjoint),
+            std::pair("sliding_masked_accuracy", Windows::kSliding)}) {
+        rows.push_back(
+            is_beyond_table(config, length)
+                ? run.missing(metric, kBeyondTable, at)
+                : run.row(metric, masked_accuracy_at(*model, text_, length, rate, windows), at));
+      }
     }
     return rows;
   }
@@ -315,6 +323,21 @@ class LengthLab final : public Lab {
 };
 
 }  // namespace
+
+std::vector<std::string> missing_length_units(const Results& results) {
+  const std::vector<std::string> found = variants_of(results);
+  std::vector<std::string> missing;
+  const auto add = [&](std::string variant) {
+    if (std::ranges::find(found, variant) == found.end()) missing.push_back(std::move(variant));
+  };
+  for (const Json& entry : results.settings.at("decoders").elements()) {
+    add(std::string(kCostPrefix) + entry.at("name").as_string());
+  }
+  for (const std::string& name : decoders_with_rates(results.settings)) {
+    add(std::string(kRatePrefix) + name);
+  }
+  return missing;
+}
 
 std::unique_ptr<Lab> make_length_lab(const LabOptions& options) {
   return std::make_unique<LengthLab>(options);

@@ -4,6 +4,7 @@
 // The report of the lab `length`, beside ALiBi's and Kazemnejad's tables.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -171,6 +172,30 @@ void report_rates(const Results& results, Report& report) {
       at_best, at_usual));
 }
 
+/// Of sliding rows: results from before they were judged have none of them.
+void report_sliding_encoders(const Results& results, const TableOptions& percent, Report& report) {
+  constexpr const char* kMetric = "sliding_masked_accuracy";
+  const std::vector<std::string> judged = variants_of(results, kMetric);
+  std::string unjudged;
+  for (const std::string& variant : variants_of(results, "masked_accuracy")) {
+    if (std::ranges::find(judged, variant) != judged.end()) continue;
+    unjudged += (unjudged.empty() ? "" : ", ") + variant;
+  }
+  if (judged.empty() && unjudged.empty()) return;
+  report.heading("Masked accuracy of the encoders, sliding rows, %");
+  report.text(
+      "Rows overlap by half; a token counts in the row that has it in its middle half, with a "
+      "quarter of the row or more on each side, except at the ends of a text.");
+  report.chart(kMetric,
+               length_chart(results, kMetric, "Masked accuracy, sliding rows", "%", percent));
+  report.table(table_over(results, kMetric, "length", percent));
+  if (!unjudged.empty()) {
+    report.text(fmt::format(
+        "Not judged yet on sliding rows: {}. `--rerun --variants 'encoder *'` runs them again.",
+        unjudged));
+  }
+}
+
 /// A limit that keeps the flat curves apart: three times the best value. Larger ones are drawn at
 /// it.
 double limit_of(const std::vector<Series>& series) {
@@ -199,11 +224,12 @@ void report_length(const Results& results, Report& report) {
     report.chart(metric, std::move(chart));
     report.table(table_over(results, metric, "length"));
   }
-  report.heading("Masked accuracy of the encoders, %");
   const TableOptions percent{.digits = 1, .factor = 100.0};
+  report.heading("Masked accuracy of the encoders, %");
   report.chart("masked_accuracy",
                length_chart(results, "masked_accuracy", "Masked accuracy", "%", percent));
   report.table(table_over(results, "masked_accuracy", "length", percent));
+  report_sliding_encoders(results, percent, report);
 
   report_rates(results, report);
 

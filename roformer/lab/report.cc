@@ -84,8 +84,8 @@ std::size_t seeds_with_rows(const Results& results, const std::string& name) {
   return seeds.size();
 }
 
-/// Units that the lists of the settings name, and that have no rows yet.
-void report_missing(const Results& results, Report& report) {
+/// Units without rows, of those that the lists of the settings name and of the lab's others.
+void report_missing(const LabInfo& info, const Results& results, Report& report) {
   Table missing{.head = {"variant", "seeds with results", "seeds of the settings"}, .rows = {}};
   for (const auto& [key, list] : results.settings.members()) {
     if (!list.is_array()) continue;
@@ -98,6 +98,11 @@ void report_missing(const Results& results, Report& report) {
       const std::size_t found = seeds_with_rows(results, name->as_string());
       if (found >= wanted) continue;
       missing.rows.push_back({name->as_string(), std::to_string(found), std::to_string(wanted)});
+    }
+  }
+  if (info.missing != nullptr) {
+    for (const std::string& variant : info.missing(results)) {
+      missing.rows.push_back({variant, "0", "1"});
     }
   }
   if (missing.rows.empty()) return;
@@ -146,7 +151,7 @@ std::filesystem::path write_report(const std::filesystem::path& folder, bool png
   Report report;
   info.report(results, report);
   report_failures(results, report);
-  report_missing(results, report);
+  report_missing(info, results, report);
   report_source(results, report);
   if (can_draw()) {
     for (const auto& [name, chart] : report.charts()) write_chart(chart, folder / name, png);

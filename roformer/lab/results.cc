@@ -30,6 +30,7 @@ Json row_json(const Row& row) {
                {"metric", row.metric},
                {"value", row.has_value() ? Json(row.value) : Json(nullptr)}};
   if (!row.note.empty()) json["note"] = row.note;
+  if (!row.commit.empty()) json["commit"] = row.commit;
   return json;
 }
 
@@ -41,6 +42,7 @@ Row read_row(const Json& json) {
   for (const auto& [name, value] : json.at("at").members()) row.at[name] = value.as_double();
   if (const Json& value = json.at("value"); !value.is_null()) row.value = value.as_double();
   if (const Json* note = json.find("note")) row.note = note->as_string();
+  if (const Json* commit = json.find("commit")) row.commit = commit->as_string();
   return row;
 }
 

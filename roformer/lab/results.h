@@ -11,7 +11,8 @@
 ///      "value": null, "note": "beyond its table"}]}
 ///
 /// `settings` holds everything that decides the numbers: sizes, data, steps. A run that failed is a
-/// row with the metric "failed" and its message as the note.
+/// row with the metric "failed" and its message as the note. `commit` lists the commits of all
+/// rows; a row has its own ("commit"), except in files from before rows had it.
 #pragma once
 
 #include <cmath>
@@ -41,6 +42,8 @@ struct Row {
   /// NaN where there is none; `note` then says why.
   double value = std::numeric_limits<double>::quiet_NaN();
   std::string note{};
+  /// Of the program that made it; empty if that is not known.
+  std::string commit{};
 
   bool has_value() const noexcept { return std::isfinite(value); }
 };

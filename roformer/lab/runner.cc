@@ -7,7 +7,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
-#include <fnmatch.h>
 #include <ftw.h>
 
 #include <algorithm>
@@ -59,26 +58,16 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-/// Whether the unit is of this variant, which may be a pattern: "encoder *".
-bool fits(const Unit& unit, const std::string& variant) {
-  return unit.variant == variant || ::fnmatch(variant.c_str(), unit.variant.c_str(), 0) == 0;
-}
-
 void check_variants(const std::vector<Unit>& units, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;
   for (const Unit& unit : units) known.push_back(unit.variant);
   for (const std::string& variant : wanted) {
-    if (std::ranges::any_of(units, [&](const Unit& unit) { return fits(unit, variant); })) continue;
+    const LabOptions only{.variants = {variant}};
+    if (std::ranges::any_of(units, [&](const Unit& u) { return is_wanted(u, only); })) continue;
     const std::string_view near = internal::nearest(variant, known);
     internal::reject("[lab] --variants: no variant ", variant,
                      near.empty() ? "" : internal::concat("; perhaps ", near));
   }
-}
-
-bool is_wanted(const Unit& unit, const LabOptions& options) {
-  return options.variants.empty() ||
-         std::ranges::any_of(options.variants,
-                             [&](const std::string& variant) { return fits(unit, variant); });
 }
 
 /// Entries of the settings that only units decide which run again.
@@ -190,6 +179,7 @@ class Board {
     for (const Row& row : rows) {
       if (row.metric == kFailed) line += ", failed: " + row.note;
     }
+    for (Row& row : rows) row.commit = commit_name();
     std::erase_if(results_.rows, [&](const Row& row) { return is_row_of(row, unit(job)); });
     std::ranges::move(rows, std::back_inserter(results_.rows));
     sort_rows();

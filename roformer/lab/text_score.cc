@@ -50,6 +50,18 @@ at::Tensor loss_sum(ModelImpl& model, const at::Tensor& rows, std::int64_t skip)
   });
 }
 
+/// [rows, length]: labels of rows that begin every half row, each label in one of them: in the
+/// middle half of a row, or at an end of the text.
+at::Tensor sliding_labels(const at::Tensor& labels, std::int64_t length) {
+  const std::int64_t half = length / 2;
+  const std::int64_t quarter = length / 4;
+  const at::Tensor rows = labels.unfold(1, length, half).clone();  // [texts, rows, length]
+  const std::int64_t others = rows.size(1) - 1;
+  rows.narrow(1, 1, others).narrow(2, 0, quarter).fill_(kIgnored);
+  rows.narrow(1, 0, others).narrow(2, quarter + half, length - quarter - half).fill_(kIgnored);
+  return rows.view({-1, length});
+}
+
 void check_length(const TextData& data, std::int64_t length) {
   const std::int64_t tokens = data.held_out.size(1) - 1;
   if (length < 2 || tokens % length != 0) {
@@ -77,15 +89,18 @@ double perplexity_at(ModelImpl& model, const TextData& data, std::int64_t length
   return std::exp(sum.item<double>() / tokens);
 }
 
-double masked_accuracy_at(ModelImpl& model, const TextData& data, std::int64_t length,
-                          double rate) {
+double masked_accuracy_at(ModelImpl& model, const TextData& data, std::int64_t length, double rate,
+                          Windows windows) {
   check_length(data, length);
   const at::NoGradGuard no_grad;
   const std::int64_t tokens = data.held_out.size(1) - 1;
   const MaskedTokens masked =
       mask_rows(data.held_out.narrow(1, 0, tokens).contiguous(), data, rate, /*seed=*/0, 0);
-  const at::Tensor ids = masked.ids.view({-1, length});
-  const at::Tensor labels = masked.labels.view({-1, length});
+  const bool sliding = windows == Windows::kSliding && length % 2 == 0;
+  const at::Tensor ids = sliding ? masked.ids.unfold(1, length, length / 2).reshape({-1, length})
+                                 : masked.ids.view({-1, length});
+  const at::Tensor labels =
+      sliding ? sliding_labels(masked.labels, length) : masked.labels.view({-1, length});
   const at::Tensor right = sum_over(ids, length, [&](std::int64_t first, std::int64_t count) {
     const at::Tensor wanted = labels.narrow(0, first, count);
     const at::Tensor logits = model.forward({.ids = ids.narrow(0, first, count)}).logits;

@@ -157,6 +157,40 @@ TEST(LabScores, WindowsCountEveryTokenOnce) {
               HasSubstr("must divide"));
 }
 
+TEST(LabScores, MaskedTokensOfSlidingRowsCountOnce) {
+  TextData data = random_text();
+  const auto at = [&](ModelImpl& model, std::int64_t length, Windows windows) {
+    return masked_accuracy_at(model, data, length, 0.5, windows);
+  };
+  const Model model = seeded("rope", Task::kMaskedLm);
+  // One row: sliding or not is the same.
+  EXPECT_EQ(at(*model, 64, Windows::kDisjoint), at(*model, 64, Windows::kSliding));
+  // By hand: the middle half of a row, and what no other row has.
+  const at::NoGradGuard no_grad;
+  const MaskedTokens masked =
+      mask_rows(data.held_out.narrow(1, 0, 64).contiguous(), data, 0.5, 0, 0);
+  std::int64_t right = 0;
+  for (std::int64_t text = 0; text < 3; ++text) {
+    for (const std::int64_t first : {0, 16, 32}) {
+      const std::int64_t from = first == 0 ? 0 : 8;
+      const std::int64_t to = first == 32 ? 32 : 24;
+      const at::Tensor ids = masked.ids[text].narrow(0, first, 32).unsqueeze(0);
+      const at::Tensor found = model->forward({.ids = ids}).logits[0].argmax(-1);
+      right += found.eq(masked.labels[text].narrow(0, first, 32))
+                   .narrow(0, from, to - from)
+                   .sum()
+                   .item<std::int64_t>();
+    }
+  }
+  EXPECT_DOUBLE_EQ(at(*model, 32, Windows::kSliding), static_cast<double>(right) / (3 * 32));
+  // A model that always says 0 is right everywhere in a text of zeros.
+  for (const at::Tensor& parameter : model->parameters()) parameter.zero_();
+  data.held_out.zero_();
+  for (const Windows windows : {Windows::kDisjoint, Windows::kSliding}) {
+    for (const std::int64_t length : {2, 8, 32, 64}) EXPECT_EQ(at(*model, length, windows), 1.0);
+  }
+}
+
 TEST(LabScores, MasksTheSameTokensForEveryLength) {
   const TextData data = random_text();
   const at::Tensor ids = data.held_out.narrow(1, 0, 64).contiguous();

@@ -64,6 +64,9 @@ TEST_F(SmallLab, LengthHasEveryEncodingAtEveryLength) {
   EXPECT_EQ(keys_of(results, "mine"),
             (std::set<std::string>{"training_loss step", "perplexity length",
                                    "sliding_perplexity length"}));
+  EXPECT_EQ(keys_of(results, "encoder rope"),
+            (std::set<std::string>{"training_loss step", "masked_accuracy length",
+                                   "sliding_masked_accuracy length"}));
   EXPECT_EQ(keys_of(results, "cost mine"), std::set<std::string>{"parameters"});
   EXPECT_EQ(
       keys_of(results, "rate mine"),
@@ -169,8 +172,9 @@ TEST_F(SmallLab, BaseMeasuresRetrievalAndProofs) {
             (std::set<std::string>{"parameters", "training_loss step", "perplexity length",
                                    "retrieval distance", "critical_dim", "negative_distance",
                                    "decay distance"}));
-  EXPECT_EQ(keys_of(results, "exact"), (std::set<std::string>{"smallest_base context head_dim",
-                                                              "proved_below context head_dim"}));
+  EXPECT_EQ(keys_of(results, "exact"),
+            (std::set<std::string>{"smallest_base context head_dim",
+                                   "proved_below context head_dim", "decay distance head_dim"}));
   const Coordinates at = {{"head_dim", 16}, {"context", 20}};
   const auto base = summarize(results, "exact", "smallest_base", at);
   const auto below = summarize(results, "exact", "proved_below", at);
@@ -284,6 +288,15 @@ TEST_F(SmallLab, BaseBoundsRecipesAndModelsOfOnesOwn) {
               HasSubstr("growth"));
   const std::string text = read_file(write_report(quick.folder));
   EXPECT_THAT(text, HasSubstr("| model/config.json | 10000 | 300 |"));
+  EXPECT_THAT(text, HasSubstr("| exact | 0 | 1 |"));  // not run yet
+  // The decay at powers of two and at the context, with the growth of xPos, too.
+  for (const double distance : {1.0, 256.0, 300.0}) {
+    const Coordinates at = {{"context", 300}, {"distance", distance}};
+    EXPECT_EQ(summarize(results, "exact model/config.json", "decay", at)->mean,
+              decay(frequencies, std::vector{distance}).front());
+  }
+  EXPECT_TRUE(summarize(results, "exact xpos", "decay", {{"context", 30}, {"distance", 30}}));
+  EXPECT_EQ(std::filesystem::exists(quick.folder / "exact_decay.svg"), can_draw());
   // Without the setting the file is as before.
   const std::unique_ptr<Lab> plain = find_lab("base").make(options(base_config(), "plain"));
   EXPECT_FALSE(plain->settings().contains("exact"));
@@ -295,6 +308,26 @@ TEST_F(SmallLab, BaseBoundsRecipesAndModelsOfOnesOwn) {
   EXPECT_THAT(wrong(R"({"models": ["none.json"]})"), HasSubstr("none.json"));
   EXPECT_THAT(wrong(R"({"modells": ["none.json"]})"), HasSubstr("modells"));
   EXPECT_THAT(wrong(R"({"recipes": [{"name": "x", "recipe": {"type": "y"}}]})"), HasSubstr("y"));
+}
+
+TEST_F(SmallLab, TheExactPartOfBaseNeedsNoText) {
+  LabOptions full{.folder = path("exact"),
+                  .config = file("exact.json", R"({"exact_head_dims": [16, 32],
+                      "exact_contexts": [20, 30], "exact": {"recipes": [
+                      {"name": "yarn", "recipe": {"type": "yarn", "factor": 4, "rotary_dim": 16,
+                       "theta": 1e4, "original_context": 16}}]}})"),
+                  .variants = {"exact*"}};
+  const Results results = run(find_lab("base"), full);
+  EXPECT_EQ(variants_of(results), (std::vector<std::string>{"exact", "exact yarn"}));
+  const std::string report = read_file(write_report(full.folder));
+  EXPECT_THAT(report, HasSubstr("grid proof |"));
+  EXPECT_THAT(report, HasSubstr("| context | smallest base, head of 16 |"));
+  const Coordinates at = {{"head_dim", 32}, {"distance", 16}};
+  EXPECT_EQ(summarize(results, "exact", "decay", at)->mean,
+            decay(make_frequencies({.rotary_dim = 32, .theta = 1e4}), std::vector{16.0}).front());
+  // What is trained needs it, and says so before the first unit.
+  full.variants = {"exact", "base 100"};
+  EXPECT_THAT(thrown([&] { find_lab("base").make(full); }), HasSubstr("--data"));
 }
 
 TEST_F(SmallLab, RefusesWrongSettings) {

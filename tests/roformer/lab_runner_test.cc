@@ -1,12 +1,15 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The framework of the labs: results, settings, the runner and the report.
+// The framework of the labs: results and the runner.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "json/json.h"
 #include "lab_testing.h"
+#include "roformer/lab/machine.h"
 #include "roformer/lab/runner.h"
 #include "roformer/lab/settings.h"
 #include "rotary/error.h"
@@ -17,6 +20,7 @@ namespace {
 using internal::Json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 /// Units a, b, c with two seeds; value = 10 * seed + 1.
 class ToyLab final : public Lab {
@@ -25,12 +29,17 @@ class ToyLab final : public Lab {
   const Json& settings() const override { return settings_; }
   std::vector<Unit> units() const override {
     std::vector<Unit> units = units_of({{{"name", "a"}}, {{"name", "b"}}, {{"name", "c"}}}, 2);
-    for (Unit& unit : units) unit.alone = unit.variant == alone;
+    for (Unit& unit : units) {
+      unit.alone = unit.variant == alone;
+      if (unit.variant == costly) unit.cost = 8.0;
+    }
     return units;
   }
   std::vector<Row> run(const UnitRun& run) override {
     ++calls;
     order += run.unit.variant;
+    std::this_thread::sleep_for(takes);
+    for (const double share : shares) run.progress(share);
     if (run.unit.variant == fails) throw std::runtime_error("out of luck");
     if (run.unit.variant == stops && run.unit.seed == 1) throw Stopped();
     return {run.row("loss", 10.0 * static_cast<double>(run.unit.seed) + 1.0, {{"length", 8}})};
@@ -39,6 +48,11 @@ class ToyLab final : public Lab {
   std::string fails;
   std::string stops;
   std::string alone;
+  /// Of which a unit costs 8 times another.
+  std::string costly;
+  /// That each unit tells, after a time.
+  std::vector<double> shares;
+  std::chrono::milliseconds takes{0};
   std::string order;
   std::atomic<int> calls = 0;
 
@@ -62,29 +76,23 @@ TEST_F(LabRunner, UnitsThatMeasureSpeedAreTheFirst) {
   EXPECT_EQ(toy_results().rows.back().variant, "c");
 }
 
-TEST_F(LabRunner, ReportNamesUnitsWithoutRows) {
-  Results results{.lab = "image", .machine = "m", .commit = "c"};
-  results.settings = {{"encodings", Json::Array{{{"name", "none"}, {"seeds", 2}},
-                                                {{"name", "learned"}, {"seeds", 1}}}}};
-  results.rows = {{.variant = "none", .at = {{"size", 32}}, .metric = "accuracy", .value = 0.5}};
-  std::filesystem::create_directories(path("partial"));
-  write_results(path("partial") / "results.json", results);
-  const std::string text = read_file(write_report(path("partial")));
-  EXPECT_THAT(text, HasSubstr("| none | 1 | 2 |\n| learned | 0 | 1 |"));
-}
-
 // ---- Results ------------------------------------------------------------------------------------
 
 TEST_F(LabRunner, ResultsRoundTrip) {
   Results results{.lab = "length", .machine = "m", .commit = "c", .settings = {{"steps", 3}}};
   results.rows = {
       {.variant = "rope", .seed = 1, .at = {{"length", 1024}}, .metric = "p", .value = 2.5},
-      {.variant = "learned", .at = {{"depth", 0.25}}, .metric = "p", .note = "beyond"}};
+      {.variant = "learned",
+       .at = {{"depth", 0.25}},
+       .metric = "p",
+       .note = "beyond",
+       .commit = "1a94890"}};
   write_results(path("r.json"), results);
   const Results read = read_results(path("r.json"));
   EXPECT_EQ(to_json(read), to_json(results));
   EXPECT_EQ(read.rows[0].at.at("length"), 1024);
   EXPECT_FALSE(read.rows[1].has_value());
+  EXPECT_EQ(read.rows[1].commit, "1a94890");
   EXPECT_THAT(
       read_file(path("r.json")),
       HasSubstr(R"({"variant":"rope","seed":1,"at":{"length":1024},"metric":"p","value":2.5})"));
@@ -118,60 +126,6 @@ TEST_F(LabRunner, SummarizesOverSeeds) {
   EXPECT_THAT(table.rows.at(0), ElementsAre("rope", "2.00 ± 1.00", "beyond"));
 }
 
-TEST(LabReport, RankCorrelation) {
-  const std::map<std::string, double> ours = {{"a", 1}, {"b", 2}, {"c", 9}, {"d", 3}};
-  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 10}, {"b", 20}, {"c", 30}}),
-              HasSubstr("1.00 (3"));
-  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 30}, {"b", 20}, {"c", 10}}), HasSubstr("-1.00"));
-  EXPECT_THAT(rank_sentence("theirs", ours, {{"a", 30}}), HasSubstr("too few"));
-}
-
-// ---- Settings -----------------------------------------------------------------------------------
-
-TEST_F(LabRunner, ConfigChangesSettings) {
-  const Json defaults = {{"steps", 10},
-                         {"model", {{"hidden_size", 8}, {"layers", 2}}},
-                         {"encodings", Json::Array{{{"name", "rope"}, {"seeds", 3}}}}};
-  const auto config = file("c.json", R"({"steps": 5, "model": {"layers": 1},
-      "encodings": [{"name": "mine", "x": 1}, {"name": "rope", "seeds": 1}]})");
-  const Json merged = merge_settings(defaults, config);
-  EXPECT_EQ(merged.at("steps").as_int64(), 5);
-  EXPECT_EQ(merged.at("model").at("hidden_size").as_int64(), 8);
-  EXPECT_EQ(merged.at("model").at("layers").as_int64(), 1);
-  ASSERT_EQ(merged.at("encodings").size(), 2U);
-  EXPECT_EQ(merged.at("encodings").elements()[0].at("seeds").as_int64(), 1);
-  EXPECT_EQ(merged.at("encodings").elements()[1].at("name").as_string(), "mine");
-}
-
-TEST_F(LabRunner, RefusesUnknownSettings) {
-  const Json defaults = {{"steps", 10}, {"corpus", {{"train", "a"}}}};
-  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"stepz": 5})", "stepz: no setting of this lab; perhaps steps"},
-           {R"({"steps": "many"})", "steps: must be number"},
-           {R"({"corpus": {"trian": "b"}})", "corpus.trian: no setting of this lab; perhaps train"},
-           {R"({"corpus": {"train": 3}})", "corpus.train: must be string"},
-           {R"({"corpus": 3})", "corpus: must be object"},
-           {"[1]", "must be a JSON object"},
-           {"{", "c.json"}}) {
-    const auto config = file("c.json", text);
-    EXPECT_THAT(thrown([&] { merge_settings(defaults, config); }), HasSubstr(message));
-  }
-}
-
-TEST(LabSettings, NameTheKey) {
-  const Settings settings(Json{{"steps", 0}, {"lengths", std::vector{0}}, {"rate", -1.0}});
-  EXPECT_THAT(thrown([&] { settings.integer("steps", 1); }), HasSubstr("steps must be"));
-  EXPECT_THAT(thrown([&] { settings.integers("lengths"); }), HasSubstr("lengths must be"));
-  EXPECT_THAT(thrown([&] { settings.number("rate"); }), HasSubstr("rate must be"));
-  EXPECT_THAT(thrown([&] { settings.list("lengths"); }), HasSubstr("names"));
-  EXPECT_THAT(thrown([&] { settings.at("none"); }), HasSubstr("no setting none"));
-}
-
-TEST(LabSettings, RefuseKeysThatNoModelHas) {
-  EXPECT_THAT(thrown([] { model_config({{{"name", "x"}, {"rope_tehta", 3}}}, "settings of x"); }),
-              HasSubstr("settings of x: rope_tehta"));
-}
-
 // ---- The runner ---------------------------------------------------------------------------------
 
 TEST_F(LabRunner, ContinuesWhereItWasInterrupted) {
@@ -197,6 +151,54 @@ TEST_F(LabRunner, StopsBetweenUnits) {
   EXPECT_FALSE(run_lab("toy", lab, toy(), events));
   EXPECT_EQ(lab.calls, 2);
   EXPECT_EQ(toy_results().rows.size(), 2U);
+}
+
+TEST_F(LabRunner, ShowsProgressByTheCostOfUnits) {
+  ToyLab lab;
+  lab.costly = "a";
+  lab.shares = {0.5, 0.2};
+  std::vector<std::string> shown;
+  EXPECT_TRUE(
+      run_lab("toy", lab, toy(), {.show = [&](const auto& line) { shown.push_back(line); }}));
+  ASSERT_EQ(shown.size(), 18U);
+  // 4 of 2 x 8 + 4 x 1; a share does not fall.
+  EXPECT_THAT(shown[0], StartsWith("0 of 6 units, 20 %, "));
+  EXPECT_THAT(shown[1], StartsWith("0 of 6 units, 20 %, "));
+  EXPECT_THAT(shown[2], StartsWith("1 of 6 units, 40 %, "));
+  EXPECT_THAT(shown[8], StartsWith("3 of 6 units, 85 %, "));
+  EXPECT_EQ(shown.back(), "6 of 6 units, 100 %, 0 s left");
+}
+
+TEST_F(LabRunner, ShowsTheTimeLeft) {
+  ToyLab lab;
+  lab.shares = {0.001};
+  lab.takes = std::chrono::milliseconds(20);
+  lab.stops = "a";
+  std::vector<std::string> shown;
+  EXPECT_FALSE(
+      run_lab("toy", lab, toy(), {.show = [&](const auto& line) { shown.push_back(line); }}));
+  // 20 ms and more for a 6000th of the work: two minutes and more are left.
+  EXPECT_THAT(shown.at(0), testing::ContainsRegex("^0 of 6 units, 0 %, .*[0-9]+ min.* left$"));
+  EXPECT_THAT(shown.at(1), testing::ContainsRegex("^1 of 6 units, 17 %, [0-9]+ s left$"));
+}
+
+TEST_F(LabRunner, RowsNameTheirCommit) {
+  ToyLab lab;
+  LabOptions some = toy();
+  some.variants = {"a"};
+  EXPECT_TRUE(run_lab("toy", lab, some, {}));
+  // Rows of another commit, and of a file from before rows had one.
+  Results before = toy_results();
+  before.rows[0].commit = "0000000";
+  before.rows[1].commit = "";
+  before.commit = "0000000";
+  write_results(path("toy") / "results.json", before);
+  EXPECT_TRUE(run_lab("toy", lab, toy(), {}));
+  const Results after = toy_results();
+  EXPECT_EQ(after.commit, "0000000, " + commit_name());
+  EXPECT_EQ(after.rows[0].commit, "0000000");
+  EXPECT_EQ(after.rows[1].commit, "");
+  EXPECT_EQ(after.rows[2].commit, commit_name());
 }
 
 TEST_F(LabRunner, KeepsFailedUnits) {
