@@ -3,7 +3,7 @@
 #
 #   scripts/check.sh [--rest]     --rest: without `make test`, which has just been run
 #
-# After `make test`: lint, the explorer, the packages as others build and install them, the CUDA engine compiled, hooks,
+# After `make test`: lint, the packages as others build and install them, the explorer, the CUDA engine compiled, hooks,
 # the tests under the address, undefined behaviour and thread sanitizers, a short run of the fuzz targets,
 # and the other architecture in an emulator. A failed build ends the run; a failed test does not, so
 # that one run reports all failures.
@@ -28,12 +28,9 @@ stage "Lint; every public header compiles alone"
 count_check scripts/lint.sh --quick
 count_check scripts/build.sh default all_verify_interface_header_sets
 
-stage "Explorer, in Node and Chromium"
+stage "Packages, new clone, wheel; beside them the explorer in Node and Chromium"
 # In CI only the page in the repository, which these tests compare with the library: emscripten takes 800 MB and minutes.
 [[ -n ${CI:-} ]] || count_check scripts/explorer.sh build/explorer/index.html
-ctest_preset explorer
-
-stage "Packages: installed, as a subproject, as a wheel"
 ctest_preset package
 
 stage "CUDA engine"
@@ -58,7 +55,7 @@ stage "Address and undefined behaviour sanitizers"
 scripts/build.sh asan -DROTARY_PYTHON="$PWD/.venv/bin/python" -DROTARY_BUILD_TORCH=ON \
   -DROTARY_BUILD_ROFORMER=ON -DROTARY_PYTHON_PACKAGE="$PWD/build/python" \
   -DROTARY_FUZZ_SECONDS="$fuzz_seconds" -DROTARY_FUZZ_SEED=1
-ctest_preset asan
+ctest_preset asan --parallel "$(($(nproc) + 1))"
 
 stage "Fuzz targets, ${fuzz_seconds} s each"
 ctest_preset fuzz
@@ -70,4 +67,4 @@ ctest_preset threads
 stage "The other architecture, in an emulator"
 count_check scripts/cross.sh
 
-summary "lint, explorer, packages, CUDA engine, hooks, sanitizers, fuzz targets, the other architecture"
+summary "lint, packages, explorer, CUDA engine, hooks, sanitizers, fuzz targets, the other architecture"

@@ -56,8 +56,8 @@ TEST(CpuTargets, SelectsEveryTargetByName) {
   EXPECT_EQ(cpu_target(), targets.front());
 }
 
-/// Whether this CPU has the instructions of rotate_armv86.cc. scripts/cross.sh says so of an emulated one, in which
-/// /proc/cpuinfo is that of the machine.
+/// Whether this CPU has the instructions of rotate_armv86.cc. scripts/cross.sh says so of an
+/// emulated one, in which /proc/cpuinfo is that of the machine.
 bool expects_armv86() {
   if (const char* emulated = std::getenv("ROTARY_EXPECT_ARMV86")) {
     return std::string_view(emulated) == "1";

@@ -35,7 +35,8 @@ if(METHOD STREQUAL "find_package")
     endif()
   endforeach()
 elseif(METHOD STREQUAL "add_subdirectory")
-  list(APPEND arguments "-DROTARY_SOURCE=${SOURCE}" -DBUILD_SHARED_LIBS=ON -DROTARY_CUDA=OFF)
+  list(APPEND arguments "-DROTARY_SOURCE=${SOURCE}" -DBUILD_SHARED_LIBS=ON -DROTARY_CUDA=OFF
+       -DROTARY_UNITY_BUILD=ON)
 endif()
 
 run("${CMAKE_COMMAND}" ${arguments})
