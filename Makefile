@@ -7,6 +7,8 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+# The CUDA engine of make build, install and deb: AUTO, if there is a CUDA compiler; ON or OFF.
+CUDA ?= AUTO
 # `make run`, `make build` and `make bench` configure a new build folder without tests and benchmarks. All use
 # the same settings of the compiler, as `make test` does, so that each reuses the objects of the others.
 LEAN := $(if $(wildcard build/build.ninja),,-DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
@@ -33,7 +35,7 @@ build: ## Build the library, the PyTorch operators, the commands rotary and rofo
 	@scripts/bootstrap.sh build
 	@scripts/venv.sh
 	@echo 'Building ...'
-	@scripts/build.sh default $(LEAN) -DROTARY_CUDA=AUTO -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
+	@scripts/build.sh default $(LEAN) -DROTARY_CUDA=$(CUDA) -DROTARY_BUILD_TORCH=ON -DROTARY_BUILD_ROFORMER=ON \
 	  -DROTARY_PYTHON=$(CURDIR)/.venv/bin/python
 	@echo 'Built: build/librotary.*, build/pytorch/librotary_torch.so, build/transformer/librotary_transformer.so, build/bin/rotary, build/bin/roformer'
 
@@ -86,9 +88,9 @@ wheel: ## Build the Python package as a manylinux wheel, into build/wheelhouse
 	@scripts/venv.sh
 	@scripts/wheel.sh
 
-install: ## Install library, C API, headers and command to PREFIX (/usr/local); DESTDIR works
+install: ## Install library, C API, headers and command to PREFIX (/usr/local); DESTDIR and CUDA=OFF work
 	@scripts/bootstrap.sh run
-	@scripts/build.sh default $(LEAN) rotary rotary_c rotary_cli
+	@scripts/build.sh default $(LEAN) -DROTARY_CUDA=$(CUDA) rotary rotary_c rotary_cli
 	@scripts/install.sh install "$(PREFIX)" library command
 
 install-roformer: build ## Likewise, with the command roformer, which keeps using the PyTorch of make build
@@ -99,7 +101,7 @@ uninstall: ## Remove from PREFIX what was installed there
 
 deb: ## Build a Debian package of library, C API, headers and command in build/packages
 	@scripts/bootstrap.sh deb
-	@scripts/build.sh default $(LEAN) rotary rotary_c rotary_cli
+	@scripts/build.sh default $(LEAN) -DROTARY_CUDA=$(CUDA) rotary rotary_c rotary_cli
 	@cd build && cpack -G DEB -B packages
 
 clean: ## Remove the build folder (not .venv)

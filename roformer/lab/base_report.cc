@@ -34,12 +34,12 @@ Results exact_only(const Results& results) {
   return exact;
 }
 
-/// "ntk 4" of the variant "exact ntk 4".
+/// The variant without the prefix "exact ".
 std::string name_of_exact(const std::string& variant) {
   return variant.substr(std::string_view("exact ").size());
 }
 
-/// A row for each recipe or model of the setting `exact`, and context.
+/// One row for each pair of a recipe or model of the setting `exact` and a context.
 Table exact_rotations_table(const Results& results) {
   Table table{
       .head = {"recipe or model", "theta", "context", "critical dimension",

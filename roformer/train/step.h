@@ -78,12 +78,13 @@ class TrainStep {
   /// wants to stop the run; all ranks see it in Statistics::stop_requests. Collective: every rank
   /// calls it, with or without batches.
   void update(std::int64_t step, double learning_rate, bool stop_requested);
-  /// begin_step(), add_batch() and update() of a step with one batch. On a GPU, the third step in
-  /// succession with tensors of the same sizes, and later ones of these sizes, are launched as one
-  /// CUDA graph, with the same numbers. Otherwise a step of a small model takes as long as the host
-  /// takes to launch its hundreds of kernels, those of the backward pass in a thread that all
-  /// models of a process share. Not with several ranks, frozen parameters, masks, packed sequences,
-  /// labels without their indices (LogitsAt::kLabels), nor on the default stream.
+  /// begin_step(), add_batch() and update() of a step with one batch. On a GPU, one CUDA graph is
+  /// captured, of the first sizes that three steps in succession have, and replayed for batches of
+  /// these sizes, with the same numbers; other batches are launched kernel by kernel. A step of a
+  /// small model then takes as long as the host takes to launch its hundreds of kernels, those of
+  /// the backward pass in a thread that all models of a process share. Not with several ranks,
+  /// frozen parameters, masks, packed sequences, labels without their indices (LogitsAt::kLabels),
+  /// nor on the default stream.
   void run(std::int64_t step, const Inputs& inputs, std::int64_t num_labels, double learning_rate);
   /// Whether the last run() launched a graph.
   bool launched_graph() const noexcept { return launched_graph_; }

@@ -124,7 +124,7 @@ cudaError_t launch_fused_vectorized(std::int32_t batch, FusedVectorizedParams& p
   const auto kernel = stores ? fused_vectorized<Element, kPairing, kLanes, true>
                              : fused_vectorized<Element, kPairing, kLanes, false>;
   const FusedVectorizedShape shape =
-      shape_fused_vectorized(batch, kFusedWarpHeads, kMaxFusedWarps, kFusedPrefetch, p);
+      shape_fused_vectorized(batch, kFusedHeadsPerThread, kMaxFusedWarps, kFusedPrefetch, p);
   const dim3 grid(static_cast<unsigned>(p.angles.tokens), static_cast<unsigned>(batch),
                   shape.parts);
   constexpr std::size_t kShared = 4 * kLanes * Element::kPerPack * sizeof(float);

@@ -29,7 +29,8 @@ REASONS = {
     "needs a GPU": "C++ is compiled, Python runs with cpu for cuda; what commands name exists",
     "takes minutes": "commands run in a shorter form; printed numbers are not compared",
     "needs make hooks": "compiled here; tests/hooks runs it with the other project",
-    "builds the project": "the targets, options and extras of commands exist",
+    "builds the project": "the targets, options and extras of commands exist; the tests "
+    "package_new_clone, package_pip_torch and package_wheel run what builds and installs",
 }
 # Which blocks can have which reason.
 MARKABLE = {

@@ -1,8 +1,7 @@
 # Copyright 2026 The rotary authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What someone types who has just cloned rotary: make run, make install, make uninstall and
-make deb, in a copy of the sources in which nothing has been built. `make test` must reuse all that
-these have compiled.
+"""The commands of a new user in a fresh checkout: make run, make install, make uninstall and make
+deb. `make test` must reuse what these have compiled.
 
     python tests/package/new_clone.py SOURCE WORK
 """
@@ -37,7 +36,7 @@ class Clone:
         self.build = folder / "build"
 
     def run(self, *command: object) -> str:
-        """Its output; ends the test if it fails."""
+        """Returns what it prints; exits if it fails."""
         begun = time.monotonic()
         done = subprocess.run(
             [str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
@@ -60,9 +59,9 @@ def check_run(clone: Clone) -> None:
     compiled = clone.objects()
     used = clone.run("ninja", "-C", clone.build, "-t", "inputs", "bin/rotary").splitlines()
     needed = {clone.build / name for name in used}
-    strangers = [path for path in compiled if path.suffix == ".o" and path not in needed]
-    # The source that stands for precompiled headers is empty.
-    assert all("headers" in path.name for path in strangers), strangers
+    unneeded = [path for path in compiled if path.suffix == ".o" and path not in needed]
+    # Except the empty source that carries the precompiled headers.
+    assert all("headers" in path.name for path in unneeded), unneeded
 
     again = clone.run("make", "run")
     assert again[again.index("$ ") :] == text[text.index("$ ") :]
@@ -71,7 +70,7 @@ def check_run(clone: Clone) -> None:
 
 def check_install(clone: Clone, work: pathlib.Path) -> None:
     root = work / "destdir"
-    where = ("PREFIX=/opt/rotary", f"DESTDIR={root}")
+    where = ("PREFIX=/opt/rotary", f"DESTDIR={root}", "CUDA=OFF")
     clone.run("make", "install", *where)
     assert "llama3" in clone.run(root / "opt/rotary/bin/rotary", "inspect", MODEL)
     assert (root / "opt/rotary/include/rotary/rotary_c.h").is_file()
@@ -81,7 +80,7 @@ def check_install(clone: Clone, work: pathlib.Path) -> None:
 
 
 def check_deb(clone: Clone) -> None:
-    clone.run("make", "deb")
+    clone.run("make", "deb", "CUDA=OFF")
     (package,) = (clone.build / "packages").glob("rotary_*.deb")
     depends = clone.run("dpkg-deb", "-f", package, "Depends")
     assert re.search(r"\blibc6 \(>= 2\.", depends) and "libstdc++6" in depends, depends
@@ -89,7 +88,8 @@ def check_deb(clone: Clone) -> None:
 
 
 def check_reuse(clone: Clone) -> None:
-    """The settings of `make test` leave no object out of date."""
+    """The compiler settings of `make test` leave no object out of date (without its parts on Python
+    and PyTorch, which these commands do not build)."""
     compiled = clone.objects()
     clone.run(
         "bash", "-c",
@@ -108,7 +108,7 @@ def main() -> None:
     check_run(clone)
     check_install(clone, work)
     check_deb(clone)
-    assert not (clone.folder / ".venv").exists(), "what needs no PyTorch installs Python packages"
+    assert not (clone.folder / ".venv").exists(), "make run, install or deb installed PyTorch"
     check_reuse(clone)
     shutil.rmtree(work)
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The rotary authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// fused_vectorized for decoding steps and launches of some ten microseconds, whose beginning and
-// end count: a block handles heads of one token, each thread the same part of kHeads of them,
+// fused_vectorized for decoding steps and launches of some ten microseconds, where ramp-up and tail
+// dominate: a block handles heads of one token, each thread the same part of kHeads of them,
 // without loops, and computes all addresses before wait_on_dependent_grids(). For decoding steps
 // lanes hold packs of four elements: twice the warps, each with half of the latency.
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace rotary::internal::cuda {
 
-/// Where a block's weights are. In trials (docs/fused.md) one warp that reads them for its block
-/// was faster with hundreds of blocks, which read them at the same moment and presumably wait for
-/// one another; registers were faster with few blocks, and with a store.
+/// Where threads find the norm's weights. In trials (docs/fused.md) one warp that reads them for
+/// its block was faster with hundreds of blocks, which read them at the same moment and presumably
+/// wait for one another; registers were faster with few blocks, and with a store.
 enum class WeightsIn : std::uint8_t {
   kRegisters,  // of every thread: weights of the elements' type
   kShared,     // read by one warp for each operand

@@ -98,8 +98,8 @@ __device__ __forceinline__ void touch_parameters(const FusedVectorizedParams& p,
   }
 }
 
-// Measured fastest (docs/fused.md): heads of a thread in a step, and warps of a multiprocessor.
-inline constexpr int kFusedWarpHeads = 2;
+// Measured fastest (docs/fused.md): heads per thread in a step, and resident warps per SM.
+inline constexpr int kFusedHeadsPerThread = 2;
 inline constexpr int kFusedWarps = 24;
 
 /// Block: a warp, for a token or a part of its heads; grid: [tokens][batch][parts of a token]. In a
@@ -108,7 +108,7 @@ template <class Element, Pairing kPairing, int kLanes, bool kStores>
 __global__ void __launch_bounds__(32, kFusedWarps)
     fused_vectorized(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes>;
-  constexpr int kHeads = kFusedWarpHeads;
+  constexpr int kHeads = kFusedHeadsPerThread;
   // Stores in the elements' type alone were measured slower in a kernel of their own.
   constexpr Stores kStored = kStores ? Stores::kAny : Stores::kNone;
   constexpr std::int32_t kWarpHeads = 32 / kLanes;

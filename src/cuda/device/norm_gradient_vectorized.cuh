@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
         dot = __fmaf_rn(gw.a[i], x.a[i], dot);
         dot = __fmaf_rn(gw.b[i], x.b[i], dot);
       }
-      if (!has_pack) squares = dot = 0.0f;  // of memory that nothing was written to
+      if (!has_pack) squares = dot = 0.0f;  // idle lanes read uninitialised cos, sin and weights
 #pragma unroll
       for (std::int32_t step = kLanes / 2; step > 0; step /= 2) {
         squares += __shfl_xor_sync(~0u, squares, step);
