@@ -27,12 +27,16 @@ HEADERS = """\
 #include <rotary/rope.h>
 """
 
-# Names that blocks use without declaring them: memory of four tokens, a stream, a rope.
+# Names that blocks use without declaring them: memory of four tokens, gradients, a stream, a rope.
 GIVEN = """
 [[maybe_unused]] const std::int64_t tokens = 4, heads = 2;
 [[maybe_unused]] std::array<float, 1 << 16> data_storage{}, more_storage{};
 [[maybe_unused]] float *data = data_storage.data(), *more = more_storage.data();
 [[maybe_unused]] void *q_memory = data, *k_memory = more, *ids_memory = nullptr;
+[[maybe_unused]] const auto dq =
+    rotary::TensorView::contiguous(data, rotary::DType::kBFloat16, {tokens, 28, 128});
+[[maybe_unused]] const auto dk =
+    rotary::TensorView::contiguous(more, rotary::DType::kBFloat16, {tokens, 4, 128});
 [[maybe_unused]] struct SomeStream* stream = nullptr;  // stands for a cudaStream_t
 [[maybe_unused]] const rotary::Rope rope(
     rotary::make_frequencies({.rotary_dim = 64, .theta = 10000.0}),

@@ -29,11 +29,15 @@ TINY = {
 }
 
 
+# Copied once: pages run in threads, and pytest changes a variable of os.environ for each test.
+ENVIRONMENT = dict(os.environ)
+
+
 def environment() -> dict[str, str]:
     """The built commands are found first; Python is the one that runs the tests."""
     commands = {str(pathlib.Path(os.environ[name]).parent) for name in COMMANDS.values()}
     binaries = [*commands, str(pathlib.Path(sys.executable).parent)]
-    return os.environ | {
+    return ENVIRONMENT | {
         "PATH": os.pathsep.join([*binaries, os.environ["PATH"]]),
         "COLUMNS": "80",
         "LC_ALL": "C.UTF-8",
