@@ -68,7 +68,7 @@ raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h")
 need() {
   local package=$1
   shift
-  "$@" || missing+=("$package")
+  [[ " ${missing[*]-} " == *" $package "* ]] || "$@" || missing+=("$package")
 }
 
 need g++ test -n "$compiler"
