@@ -7,8 +7,9 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
-# The CUDA engine of make build, install and deb: AUTO, if there is a CUDA compiler; ON or OFF.
-CUDA ?= AUTO
+# The CUDA engine of make build, install and deb: AUTO, if there is a CUDA compiler; ON or OFF. Not from the environment,
+# where CUDA may be the folder of a toolkit.
+CUDA := AUTO
 # `make run`, `make build` and `make bench` configure a new build folder without tests and benchmarks. All use
 # the same settings of the compiler, as `make test` does, so that each reuses the objects of the others.
 LEAN := $(if $(wildcard build/build.ninja),,-DROTARY_BUILD_TESTS=OFF -DROTARY_BUILD_BENCHMARKS=OFF \
