@@ -83,7 +83,7 @@ bool has_engine(const AppendArguments& a, const NormOptions& norm) {
   if (norm.norm.kind == NormKind::kNone) return true;
   const std::vector<at::Tensor> weights = given_of({&norm.q_weight, &norm.k_weight});
   const std::vector<at::Tensor> biases = given_of({&norm.q_bias, &norm.k_bias});
-  return has_norm_engine({a.q, a.k}, {weights, biases}, a.rope, norm.norm);
+  return has_norm_engine({a.q, a.k}, {weights, biases}, a.rope);
 }
 
 /// Slots of a call whose batches are flattened.

@@ -78,6 +78,14 @@ std::vector<at::Tensor> in_order(std::vector<NormGradient>& all, bool has_weight
   return results;
 }
 
+at::Tensor bytes_like(const at::Tensor& x, std::size_t size) {
+  return at::empty({static_cast<std::int64_t>(size)}, x.options().dtype(at::kByte));
+}
+std::span<std::byte> span_of(const at::Tensor& bytes) {
+  return {static_cast<std::byte*>(bytes.mutable_data_ptr()),
+          static_cast<std::size_t>(bytes.numel())};
+}
+
 std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList tensors,
                                             at::TensorList weights, const AnglesRef& angles,
                                             HeadNorm norm) {
@@ -111,25 +119,25 @@ std::vector<at::Tensor> run_engine_backward(at::TensorList grads, at::TensorList
       const TableRope table({plain_view(kName, *angles.cos), plain_view(kName, *angles.sin)},
                             rope->layout(), table_width(*rope, *angles.cos),
                             rope->rope().options().threads);
-      table.norm_gradient(operands, norm);
+      const at::Tensor workspace =
+          bytes_like(tensors[0], table.norm_gradient_workspace(operands, norm));
+      table.norm_gradient(operands, norm, span_of(workspace), stream_of(tensors[0]));
       return;
     }
-    const std::size_t size = rope->rope().norm_gradient_workspace(operands, norm);
     const at::Tensor workspace =
-        at::empty({static_cast<std::int64_t>(size)}, tensors[0].options().dtype(at::kByte));
-    rope->rope().norm_gradient(
-        operands, norm, make_positions(kName, *rope, *angles.positions, operands.front().in),
-        {static_cast<std::byte*>(workspace.mutable_data_ptr()), size}, stream_of(tensors[0]));
+        bytes_like(tensors[0], rope->rope().norm_gradient_workspace(operands, norm));
+    rope->rope().norm_gradient(operands, norm,
+                               make_positions(kName, *rope, *angles.positions, operands.front().in),
+                               span_of(workspace), stream_of(tensors[0]));
   });
   return in_order(all, !weights.empty(), has_mean);
 }
 
-/// On CUDA: not by a table, and norms that fit the kernel, whose blocks hold one with its sums.
+/// On CUDA: norms that fit the kernel, whose blocks hold one with its sums.
 bool has_backward_engine(at::TensorList tensors, const HeadNorm& norm, const AnglesRef& angles) {
   constexpr std::int64_t kMaxElements = 8000;
   if (angles.has_table() && !all_fit_a_view(tensors)) return false;  // as in the forward pass
   if (!tensors[0].is_cuda()) return true;
-  if (angles.has_table()) return false;
   if (norm.scope == NormScope::kHead) return true;
   for (const at::Tensor& x : tensors) {
     if (x.size(angles.token_dim == -2 ? -3 : -2) * x.size(-1) > kMaxElements) return false;
@@ -174,7 +182,7 @@ std::vector<at::Tensor> round_weight_gradients(std::vector<at::Tensor> results,
 std::vector<at::Tensor> sum_backward(at::TensorList grads, at::TensorList tensors,
                                      at::TensorList weights, const AnglesRef& angles,
                                      const HeadNorm& norm) {
-  if (!has_norm_engine(tensors, {weights, {}}, angles.rope, norm) ||
+  if (!has_norm_engine(tensors, {weights, {}}, angles.rope) ||
       !has_backward_engine(tensors, norm, angles)) {
     return plain_norm_backward(grads, tensors, weights, angles, norm);
   }

@@ -231,7 +231,7 @@ int sum_lanes_of_pytorch() {
 
 int sum_lanes_of_engine(const at::Tensor& x, const HeadNorm& norm) {
   constexpr int kLanesOnCuda = 32;
-  if (x.is_cuda() && norm.rounding == NormRounding::kTensor) return kLanesOnCuda;
+  if (x.is_cuda() && norm.rounding != NormRounding::kFloat32) return kLanesOnCuda;
   const int lanes = sum_lanes_of_pytorch();
   return lanes == 0 ? HeadNorm{}.sum_lanes : lanes;
 }
@@ -243,10 +243,8 @@ bool fits_fused_launch(std::string_view rope) {
   return f.pairs <= kMaxPairs && f.pairs * f.axes <= kMaxEntries;
 }
 
-bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope,
-                     const HeadNorm& norm) {
+bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope) {
   const bool on_cuda = tensors[0].is_cuda();
-  if (on_cuda && norm.rounding == NormRounding::kEveryStep) return false;
   const auto fits = [on_cuda](const at::Tensor& x) {
     return (on_cuda ? x.is_cuda() : x.is_cpu()) &&
            (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 ||

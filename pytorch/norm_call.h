@@ -91,8 +91,7 @@ int sum_lanes_of_pytorch();
 int sum_lanes_of_engine(const at::Tensor& x, const HeadNorm& norm);
 
 /// Whether the library's engine takes the tensors, forward.
-bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope,
-                     const HeadNorm& norm);
+bool has_norm_engine(at::TensorList tensors, const NormWeights& given, std::string_view rope);
 
 /// Whether the frequencies of a rope, at any positions, fit one launch of a fused kernel on CUDA.
 bool fits_fused_launch(std::string_view rope);

@@ -58,9 +58,8 @@ void run_engine(at::TensorList from, at::TensorList to, const NormWeights& given
 }
 
 /// A table's rows are those of the batch as it is, which cannot be flattened.
-bool has_engine(at::TensorList tensors, const NormWeights& given, const AnglesRef& angles,
-                const HeadNorm& norm) {
-  return has_norm_engine(tensors, given, angles.rope, norm) &&
+bool has_engine(at::TensorList tensors, const NormWeights& given, const AnglesRef& angles) {
+  return has_norm_engine(tensors, given, angles.rope) &&
          (!angles.has_table() || all_fit_a_view(tensors));
 }
 
@@ -68,7 +67,7 @@ std::vector<at::Tensor> apply(at::TensorList tensors, const NormWeights& given,
                               const AnglesRef& angles, const HeadNorm& norm) {
   check_norm(tensors, given, angles.rope, angles.token_dim, norm);
   if (tensors.empty()) return {};
-  if (!has_engine(tensors, given, angles, norm)) {
+  if (!has_engine(tensors, given, angles)) {
     return plain_norm_rotate(tensors, given, angles, norm);
   }
   const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
@@ -86,7 +85,7 @@ void apply_in_place(at::TensorList tensors, const NormWeights& given, const Angl
                     const HeadNorm& norm) {
   check_norm(tensors, given, angles.rope, angles.token_dim, norm);
   if (tensors.empty()) return;
-  if (has_engine(tensors, given, angles, norm)) {
+  if (has_engine(tensors, given, angles)) {
     const c10::OptionalDeviceGuard guard(cuda_device_of(tensors[0]));
     const std::vector<at::Tensor> views = view_batches(tensors);
     return run_engine(views, views, given, angles, norm);

@@ -8,11 +8,14 @@ Candidates:
     fused     rotary's operator
     rotate    rotary's rotate of q and k: no norm
     compiled  torch.compile of PyTorch's rms_norm, then the rotation by its formula
+    eager     the same chain, not compiled, with gradients
     triton    a plain Triton kernel: a program for each head, cos and sin from a table
     copy      as many bytes read and written, no work
 Bytes are those of the operator: what it must read and write. Candidates alternate; figures are
-medians in microseconds and, in brackets, the share of the copy's speed. Steps of 1 to 256 tokens
-are replayed in CUDA graphs of 50 calls. Without a GPU small shapes run on the CPU, as a check.
+medians in microseconds and, in brackets, the share of the copy's speed. They are of the GPU, which
+waits until the host has launched everything. "in a loop": calls one after the other, as a model
+makes them, host time included where it is longer. Steps of 1 to 256 tokens are replayed in CUDA
+graphs of 50 calls. Without a GPU small shapes run on the CPU, as a check.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ SHAPES = {
 }
 DECODE_TOKENS = (1, 8, 64, 256)
 GRAPH_CALLS = 50
+LOOP_CALLS = 20
+#: Until the GPU begins: longer than the host takes for the launches of any candidate.
+SLEEP_CYCLES = {"training": 4_000_000, "backward": 4_000_000}
 PAGE = 16
 Call = Callable[[], object]
 
@@ -153,7 +159,7 @@ class Case:
             results.append(out)
         return results
 
-    def training(self, *, with_forward: bool) -> dict[str, Call]:
+    def training(self, *, with_forward: bool, eager: bool) -> dict[str, Call]:
         """Gradients of q, k and both weights; three tensors are read or written, not two."""
         leaves = [x.detach().requires_grad_() for x in (self.q, self.k, *self.weights)]
 
@@ -167,6 +173,10 @@ class Case:
         if self.device == "cuda":
             compiled = self.compiled()
             calls["compiled"] = of(lambda: [compiled(x, w) for x, w in zip(leaves[:2], leaves[2:])])
+        if eager:
+            calls["eager"] = of(
+                lambda: [self.unfused(x, w) for x, w in zip(leaves[:2], leaves[2:])]
+            )
         calls["copy"] = self.copies(5 if with_forward else 3)
         return calls
 
@@ -203,14 +213,16 @@ def in_graph(call: Call) -> Call:
     return graph.replay
 
 
-def measure(calls: dict[str, Call], device: str, rounds: int) -> dict[str, float]:
+def measure(
+    calls: dict[str, Call], device: str, rounds: int, sleep: int = 400_000
+) -> dict[str, float]:
     """Medians in microseconds."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds + 3):
         for name, call in calls.items():
             if device == "cuda":
                 events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-                torch.cuda._sleep(400_000)  # so that the host is ahead of the GPU
+                torch.cuda._sleep(sleep)  # so that the host is ahead of the GPU
                 events[0].record()
                 call()
                 events[1].record()
@@ -223,9 +235,25 @@ def measure(calls: dict[str, Call], device: str, rounds: int) -> dict[str, float
     return {name: statistics.median(all_[3:]) for name, all_ in times.items()}
 
 
+def in_a_loop(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+    """Microseconds for each of successive calls; a candidate's rounds follow one another."""
+    times = {}
+    for name, call in calls.items():
+        took = []
+        for _ in range(max(3, rounds // 3)):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(LOOP_CALLS):
+                call()
+            torch.cuda.synchronize()
+            took.append((time.perf_counter() - begin) * 1e6 / LOOP_CALLS)
+        times[name] = statistics.median(took)
+    return times
+
+
 def report(title: str, times: dict[str, float], calls: int = 1) -> None:
     texts = [f"{name} {t / calls:.2f} ({times['copy'] / t:.3f})" for name, t in times.items()]
-    print(f"{title:<32}" + "  ".join(texts), flush=True)
+    print(f"{title:<40}" + "  ".join(texts), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -244,11 +272,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             def run(what: str, calls: dict[str, Call]) -> None:
                 calls = {k: v for k, v in calls.items() if k not in options.without}
-                report(f"{what} {name} {pairing}", measure(calls, device, options.rounds))  # noqa: B023
+                title = f"{what} {name} {pairing}"  # noqa: B023
+                sleep = SLEEP_CYCLES.get(what, 400_000)
+                report(title, measure(calls, device, options.rounds, sleep))
+                if device == "cuda" and what in ("forward", "training"):
+                    report(f"  in a loop, {title}", in_a_loop(calls, options.rounds))
 
             run("forward", case.forward())
-            run("backward", case.training(with_forward=False))
-            run("training", case.training(with_forward=True))
+            run("backward", case.training(with_forward=False, eager=False))
+            run("training", case.training(with_forward=True, eager=True))
             run("append", case.append("none"))
             run("append with norm", case.append("rms"))
     for tokens in DECODE_TOKENS if device == "cuda" else DECODE_TOKENS[:1]:

@@ -33,8 +33,7 @@ enum class NormKind : std::uint8_t {
 enum class NormRounding : std::uint8_t {
   kTensor,   // after the norm and after the rotation: the bits of one, then the other
   kFloat32,  // once, at the end
-  /// As kTensor, and before the weight: the norms of Llama, Qwen3 and GLM in transformers. kRms on
-  /// the CPU only.
+  /// As kTensor, and before the weight: the norms of Llama, Qwen3 and GLM in transformers. For kRms.
   kEveryStep,
 };
 

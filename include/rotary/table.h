@@ -13,6 +13,7 @@
 /// Uses the kernels of Rope. The accuracy of the angles is that of the tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -72,11 +73,16 @@ class TableRope {
   void norm_rotate(std::span<const NormOperand> tensors, const HeadNorm& norm,
                    Stream stream = {}) const;
 
-  /// Rope::norm_gradient with row positions[t] for token t. The table has no gradient.
+  /// Rope::norm_gradient with row positions[t] for token t, and its workspace. The table has no
+  /// gradient.
   void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
-                     const Positions& positions) const;
+                     const Positions& positions, std::span<std::byte> workspace = {},
+                     Stream stream = {}) const;
   /// With row t for token t.
-  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm) const;
+  void norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                     std::span<std::byte> workspace = {}, Stream stream = {}) const;
+  std::size_t norm_gradient_workspace(std::span<const NormGradientOperand> tensors,
+                                      const HeadNorm& norm) const;
 
   const HeadLayout& layout() const noexcept { return layout_; }
   std::int64_t pairs() const noexcept { return pairs_; }

@@ -36,10 +36,11 @@ struct FusedNorm {
   float eps = 0.0f;
   std::int32_t sum_lanes = 4;
   bool has_mean = false;
-  bool adds_one = false;        // to weights
-  bool across_heads = false;    // one norm of all heads of a token
-  bool after_rotation = false;  // otherwise before it
-  bool rounds_between = false;  // to the tensor's type, between norm and rotation
+  bool adds_one = false;              // to weights
+  bool across_heads = false;          // one norm of all heads of a token
+  bool after_rotation = false;        // otherwise before it
+  bool rounds_before_weight = false;  // to the tensor's type
+  bool rounds_between = false;        // to the tensor's type, between norm and rotation
 };
 
 /// HeadStore on the device. Strides are in bytes; those of `computed` in elements.

@@ -55,8 +55,8 @@ std::int32_t max_threads_of(const FusedTokensParams& p) noexcept {
 FusedShape shape_fused_tokens(FusedTokensParams& to) noexcept {
   const auto size = static_cast<std::int32_t>(size_of(to.type));
   const auto per_pack = static_cast<std::int32_t>(kPackBytes) / size;
-  if (to.norm.across_heads || to.norm.after_rotation || to.read != to.write ||
-      to.pairs % per_pack != 0 || to.rotary_offset % per_pack != 0) {
+  if (to.norm.across_heads || to.norm.after_rotation || to.norm.rounds_before_weight ||
+      to.read != to.write || to.pairs % per_pack != 0 || to.rotary_offset % per_pack != 0) {
     return {};
   }
   std::int32_t packs = 0;

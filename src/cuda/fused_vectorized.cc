@@ -25,7 +25,8 @@ bool fits_store(const StoreParams& store, DType type, std::int32_t per_pack) noe
 }
 
 /// Strides in packs and what the norm needs; false where an operand does not fit.
-bool fill_operand(const FusedParams<SimpleParams>& p, int k, FusedTileOperand& to) noexcept {
+template <class Angles>
+bool fill_operand(const FusedParams<Angles>& p, int k, FusedTileOperand& to) noexcept {
   const FusedOperand& f = p.fused[k];
   OperandParams o = p.operands[k];
   const auto size = static_cast<std::int64_t>(size_of(p.type));
@@ -66,9 +67,17 @@ bool fill_operand(const FusedParams<SimpleParams>& p, int k, FusedTileOperand& t
   return true;
 }
 
-}  // namespace
+bool fill_angles(const FusedParams<SimpleParams>& p, Layout layout,
+                 FusedVectorizedParams& to) noexcept {
+  return !p.norm.rounds_before_weight && fill_vectorized_angles(p, layout, to.angles);
+}
+bool fill_angles(const FusedParams<TableParams>& p, Layout layout,
+                 FusedVectorizedParams& to) noexcept {
+  return fill_vectorized_table(p, layout, to.angles, to.table);
+}
 
-bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedParams& to) noexcept {
+template <class Angles>
+bool make(const FusedParams<Angles>& p, bool may_store, FusedVectorizedParams& to) noexcept {
   const auto per_pack = static_cast<std::int32_t>(kPackBytes / size_of(p.type));
   const std::int32_t lanes = p.pairs / per_pack;
   bool normalizes = false;
@@ -84,7 +93,7 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
     if (has_ended && f.rotates) return false;
     has_ended = has_ended || !f.rotates;
   }
-  if (!stores && !is_plain) return false;
+  if (stores ? !may_store : !is_plain) return false;
   if (p.num_operands > kFusedVectorizedOperands || p.read != p.write || p.rotary_offset != 0 ||
       p.pair_count != p.pairs || p.head_dim != 2 * p.pairs || p.pairs % per_pack != 0 ||
       !is_power_of_two(lanes) || lanes < kMinFusedLanes || lanes > kWarpLanes) {
@@ -94,8 +103,7 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
                      p.norm.sum_lanes != kWarpLanes)) {
     return false;
   }
-  if (!fill_vectorized_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved,
-                              to.angles)) {
+  if (!fill_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved, to)) {
     return false;
   }
   to.angles.fragments = lanes;
@@ -104,10 +112,20 @@ bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedPa
   }
   to.eps = p.norm.eps;
   to.adds_one = p.norm.adds_one;
+  to.rounds_before_weight = p.norm.rounds_before_weight;
   to.rounds_between = p.norm.rounds_between;
   std::copy(std::begin(p.stores), std::end(p.stores), to.stores);
   to.slots = p.slots;
   return true;
+}
+
+}  // namespace
+
+bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedParams& to) noexcept {
+  return make(p, /*may_store=*/true, to);
+}
+bool make_fused_vectorized(const FusedParams<TableParams>& p, FusedVectorizedParams& to) noexcept {
+  return make(p, /*may_store=*/false, to);
 }
 
 namespace {

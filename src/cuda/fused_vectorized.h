@@ -4,7 +4,8 @@
 // Parameters of fused_vectorized and fused_block, the fastest of the fused kernels, and whether
 // they take a launch: whole heads of 16-byte packs, a power of two of them, rotated by equal
 // pairings with exact angles at integer positions; a RMS norm of each head in the order of a warp
-// (sum_lanes 32), or none; and stores without computed scales.
+// (sum_lanes 32), or none; and stores without computed scales. By a table fused_vectorized alone,
+// and without stores.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,11 @@ namespace rotary::internal::cuda {
 inline constexpr int kFusedVectorizedOperands = 3;  // q, k and v
 /// Lanes that share a head: a power of two up to a warp.
 inline constexpr std::int32_t kMinFusedLanes = 4;
+/// Warps into which a launch of fused_vectorized is split: some waves of all multiprocessors, so
+/// that they end together.
+inline constexpr std::int64_t kMaxFusedWarps = 30000;
+/// Bytes that the first blocks prefetch while the previous launch drains.
+inline constexpr std::int64_t kFusedPrefetch = 12 << 20;
 
 /// One tensor. A warp handles a token, or a part of it, in steps of the heads that its lanes hold
 /// at once.
@@ -47,7 +53,9 @@ struct FusedVectorizedParams {
   std::int32_t rotated_steps = 0;  // steps before those of operands that are not rotated
   float eps = 0.0f;
   bool adds_one = false;
+  bool rounds_before_weight = false;  // by a table only
   bool rounds_between = false;
+  VectorizedTable table;  // unused for frequencies
   StoreParams stores[kStoresPerLaunch];
   SlotParams slots;
 };
@@ -60,6 +68,7 @@ struct FusedVectorizedShape {
 
 /// False where the kernel does not apply.
 bool make_fused_vectorized(const FusedParams<SimpleParams>& p, FusedVectorizedParams& to) noexcept;
+bool make_fused_vectorized(const FusedParams<TableParams>& p, FusedVectorizedParams& to) noexcept;
 
 /// Of fused_vectorized, whose steps have `heads` heads in each thread. A token is split among
 /// blocks while there are at most `max_warps` of them. The first blocks prefetch `prefetch_bytes`

@@ -52,7 +52,8 @@ FusedNorm norm_of(const NormParams& params) noexcept {
           .adds_one = params.adds_one,
           .across_heads = params.norm.across_heads,
           .after_rotation = params.order == NormOrder::kAfterRotation,
-          .rounds_between = params.rounding == NormRounding::kTensor};
+          .rounds_before_weight = params.rounding == NormRounding::kEveryStep,
+          .rounds_between = params.rounding != NormRounding::kFloat32};
 }
 
 std::int32_t shift_of(std::int64_t block_size) noexcept {

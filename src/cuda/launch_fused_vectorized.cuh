@@ -19,15 +19,11 @@
 
 namespace rotary::internal::cuda {
 
-/// Warps into which a launch of fused_vectorized is split: some waves of all multiprocessors, so
-/// that they end together.
-inline constexpr std::int64_t kMaxFusedWarps = 30000;
 /// Launches of up to so many steps, of heads that lanes with whole packs hold at once, are decoding
 /// steps; without stores, those of up to so many are short.
 inline constexpr std::int64_t kMaxDecodingSteps = 5000;
 inline constexpr std::int64_t kMaxShortSteps = 160'000;
-/// Bytes that the first blocks prefetch while the previous launch drains.
-inline constexpr std::int64_t kFusedPrefetch = 12 << 20;
+/// As kFusedPrefetch.
 inline constexpr std::int64_t kShortPrefetch = 6 << 20;
 /// Of decoding steps.
 inline constexpr std::int64_t kFewTokens = 16;

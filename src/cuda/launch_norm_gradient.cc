@@ -95,7 +95,6 @@ void fill_common(const GradientCall& call, const GradientGroup& group, Params& p
   p.pair_count = p.pairs;
   p.read = rotation.read;
   p.write = rotation.write;
-  fill_magnitude(rotation.source, rotation.direction, p);
 }
 
 template <class Params>
@@ -126,10 +125,17 @@ cudaError_t launch_group(const GradientCall& call, const GradientGroup& group) n
   Params p{};
   fill_common(call, group, p);
   const PairRange all{.first = 0, .count = rotation.pairs};
-  if constexpr (std::is_same_v<Params, NormGradientParams<SimpleParams>>) {
-    fill_fractions(rotation.source, rotation.positions, all, p);
+  if constexpr (std::is_same_v<Params, NormGradientParams<TableParams>>) {
+    const Dims& shape = call.tensors[group.first].in.shape;
+    fill_table(rotation, {.batch = shape[0], .tokens = shape[1]}, p);
+    p.conjugates = true;
   } else {
-    fill_words(rotation.source, rotation.positions, all, p);
+    fill_magnitude(rotation.source, rotation.direction, p);
+    if constexpr (std::is_same_v<Params, NormGradientParams<SimpleParams>>) {
+      fill_fractions(rotation.source, rotation.positions, all, p);
+    } else {
+      fill_words(rotation.source, rotation.positions, all, p);
+    }
   }
   const cudaError_t error = norm_gradient(p, call.stream);
   if (error != cudaSuccess) return error;
@@ -144,8 +150,11 @@ cudaError_t launch_norm_gradient(const NormParams& params,
                                  cudaStream_t stream) noexcept {
   const GradientCall call{params, tensors, workspace, overlaps, stream};
   const RotateParams& rotation = params.rotation;
-  const bool simple =
-      rotation.pairs <= kMaxSimplePairs && is_simple(rotation.source, rotation.positions);
+  const auto launch =
+      rotation.source.table != nullptr ? launch_group<NormGradientParams<TableParams>>
+      : rotation.pairs <= kMaxSimplePairs && is_simple(rotation.source, rotation.positions)
+          ? launch_group<NormGradientParams<SimpleParams>>
+          : launch_group<NormGradientParams<GeneralParams>>;
   GradientGroup group;
   for (; group.first < tensors.size(); group.first += static_cast<std::size_t>(group.count)) {
     group.count = 1;
@@ -155,8 +164,7 @@ cudaError_t launch_norm_gradient(const NormParams& params,
                tensors[group.first].in.dtype) {
       ++group.count;
     }
-    const cudaError_t error = simple ? launch_group<NormGradientParams<SimpleParams>>(call, group)
-                                     : launch_group<NormGradientParams<GeneralParams>>(call, group);
+    const cudaError_t error = launch(call, group);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

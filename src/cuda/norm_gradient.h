@@ -17,6 +17,7 @@ namespace rotary::internal::cuda {
 
 /// Lowers params.slices to those that it writes.
 cudaError_t norm_gradient(NormGradientParams<SimpleParams>& params, cudaStream_t stream) noexcept;
+cudaError_t norm_gradient(NormGradientParams<TableParams>& params, cudaStream_t stream) noexcept;
 cudaError_t norm_gradient(NormGradientParams<GeneralParams>& params, cudaStream_t stream) noexcept;
 cudaError_t norm_gradient_sums(const NormSumParams& params, cudaStream_t stream) noexcept;
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int32_t kWarpLanes = 32;
 
-bool fill_operand(const NormGradientParams<SimpleParams>& p, int k,
+template <class Angles>
+bool fill_operand(const NormGradientParams<Angles>& p, int k,
                   NormGradientTileOperand& to) noexcept {
   const FusedOperand& f = p.fused[k];
   OperandParams x = p.operands[k];
@@ -76,17 +77,24 @@ NormGradientShape shape_of(const NormGradientVectorizedParams& p) noexcept {
       .shared_bytes = kNormGradientStageFloats * 4 + std::max((1 + kWarps) * row_bytes, sum_bytes)};
 }
 
-}  // namespace
+bool fill_angles(const NormGradientParams<SimpleParams>& p, Layout layout,
+                 NormGradientVectorizedParams& to) noexcept {
+  return fill_vectorized_angles(p, layout, to.angles);
+}
+bool fill_angles(const NormGradientParams<TableParams>& p, Layout layout,
+                 NormGradientVectorizedParams& to) noexcept {
+  return fill_vectorized_table(p, layout, to.angles, to.table);
+}
 
-NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleParams>& p,
-                                                NormGradientVectorizedParams& to) noexcept {
+template <class Angles>
+NormGradientShape make(const NormGradientParams<Angles>& p,
+                       NormGradientVectorizedParams& to) noexcept {
   const auto per_pack = static_cast<std::int32_t>(kPackBytes / size_of(p.type));
   const std::int64_t count = p.batch * p.tokens;
   if (p.norm.across_heads || p.norm.has_mean || p.has_biases || p.read != p.write ||
       p.rotary_offset != 0 || p.head_dim != 2 * p.pairs || p.pairs % per_pack != 0 ||
       p.pairs / per_pack > kWarpLanes || count > std::numeric_limits<std::int32_t>::max() ||
-      !fill_vectorized_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved,
-                              to.angles)) {
+      !fill_angles(p, p.read == Pairing::kHalf ? Layout::kHalf : Layout::kInterleaved, to)) {
     return {};
   }
   to.angles.fragments = p.pairs / per_pack;
@@ -102,6 +110,17 @@ NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleP
   to.reciprocal_size = 1.0f / static_cast<float>(p.head_dim);
   to.adds_one = p.norm.adds_one;
   return shape_of(to);
+}
+
+}  // namespace
+
+NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleParams>& p,
+                                                NormGradientVectorizedParams& to) noexcept {
+  return make(p, to);
+}
+NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<TableParams>& p,
+                                                NormGradientVectorizedParams& to) noexcept {
+  return make(p, to);
 }
 
 }  // namespace rotary::internal::cuda

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Parameters of norm_gradient_vectorized, and whether it takes a launch: RMS norms of each head,
-// whole heads of 16-byte packs, equal pairings, exact angles at integer positions.
+// whole heads of 16-byte packs, equal pairings, exact angles at integer positions or a table.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,7 @@ struct NormGradientTileOperand {
 
 struct NormGradientVectorizedParams {
   VectorizedParams angles;  // its operands are not used
+  VectorizedTable table;    // unused for frequencies
   NormGradientTileOperand operands[kOperandsPerLaunch];
   double* partial = nullptr;  // [slices][partial_size]
   std::int64_t partial_size = 0;
@@ -61,6 +62,8 @@ struct NormGradientShape {
 };
 
 NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<SimpleParams>& p,
+                                                NormGradientVectorizedParams& to) noexcept;
+NormGradientShape make_norm_gradient_vectorized(const NormGradientParams<TableParams>& p,
                                                 NormGradientVectorizedParams& to) noexcept;
 
 }  // namespace rotary::internal::cuda

@@ -115,7 +115,7 @@ struct SimpleParams : KernelParams {
 
 /// The caller's cos/sin table, indexed by position. Strides are in elements; the last one is from
 /// pair to pair, whatever the table's width. A position outside the table gives NaN.
-struct TableParams : KernelParams {
+struct TableSource {
   const void* cos = nullptr;  // [batch or 1, rows, pairs]
   const void* sin = nullptr;  // [batch or 1, rows, pairs]
   std::int64_t cos_strides[3] = {0, 0, 0};
@@ -123,6 +123,8 @@ struct TableParams : KernelParams {
   std::int64_t rows = 0;
   DType table_type = DType::kFloat32;
 };
+
+struct TableParams : KernelParams, TableSource {};
 
 /// Offsets in GeneralParams::words of a set of frequencies: planes of [axes, pair_count] words; -1:
 /// absent.

@@ -53,6 +53,29 @@ bool fill_positions(const KernelParams& p, VectorizedPositions& to) noexcept {
   return true;
 }
 
+/// All but operands and frequencies.
+bool fill_layout(const KernelParams& p, Layout layout, VectorizedParams& to) noexcept {
+  if (!fill_positions(p, to.positions)) return false;
+  const auto size = static_cast<std::int32_t>(size_of(p.type));
+  const std::int32_t per_pack = static_cast<std::int32_t>(kPackBytes) / size;
+  const bool halves = layout == Layout::kHalf;
+  to.tokens = static_cast<std::int32_t>(p.tokens);
+  to.fragments = p.pair_count * (halves ? 1 : 2) / per_pack;
+  to.first_pack = (p.rotary_offset + p.first_pair * (halves ? 1 : 2)) / per_pack;
+  to.pack_stride = p.pairs * size;
+  to.pair_count = p.pair_count;
+  to.row_size = (p.pair_count + 3) / 4 * 4;
+  to.axes = p.axes;
+  to.pass_before = p.rotary_offset / per_pack;
+  to.pass_count = p.copies_pass_through ? (p.head_dim - 2 * p.pairs) / per_pack : 0;
+  to.pass_skip = 2 * p.pairs / per_pack;
+  to.cos_magnitude = p.magnitude.cos_float;
+  to.sin_magnitude = p.magnitude.sin_float;
+  to.overlaps = p.overlaps;
+  to.e5m2 = p.out_type == DType::kFloat8E5M2;
+  return true;
+}
+
 }  // namespace
 
 bool fill_vectorized_operand(const KernelParams& p, const OperandParams& o,
@@ -85,26 +108,17 @@ bool fill_vectorized_operand(const KernelParams& p, const OperandParams& o,
 }
 
 bool fill_vectorized_angles(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept {
-  if (!fill_positions(p, to.positions)) return false;
-  const auto size = static_cast<std::int32_t>(size_of(p.type));
-  const std::int32_t per_pack = static_cast<std::int32_t>(kPackBytes) / size;
-  const bool halves = layout == Layout::kHalf;
-  to.tokens = static_cast<std::int32_t>(p.tokens);
-  to.fragments = p.pair_count * (halves ? 1 : 2) / per_pack;
-  to.first_pack = (p.rotary_offset + p.first_pair * (halves ? 1 : 2)) / per_pack;
-  to.pack_stride = p.pairs * size;
-  to.pair_count = p.pair_count;
-  to.row_size = (p.pair_count + 3) / 4 * 4;
-  to.axes = p.axes;
-  to.pass_before = p.rotary_offset / per_pack;
-  to.pass_count = p.copies_pass_through ? (p.head_dim - 2 * p.pairs) / per_pack : 0;
-  to.pass_skip = 2 * p.pairs / per_pack;
-  to.cos_magnitude = p.magnitude.cos_float;
-  to.sin_magnitude = p.magnitude.sin_float;
-  to.overlaps = p.overlaps;
-  to.e5m2 = p.out_type == DType::kFloat8E5M2;
+  if (!fill_layout(p, layout, to)) return false;
   std::copy_n(p.fractions, p.pair_count, to.fractions);
   if (p.axes > 1) std::copy_n(p.axis_of, p.pair_count, to.axis_of);
+  return true;
+}
+
+bool fill_vectorized_table(const TableParams& p, Layout layout, VectorizedParams& to,
+                           VectorizedTable& table) noexcept {
+  if (p.inverts || p.table_type == DType::kFloat64 || !fill_layout(p, layout, to)) return false;
+  static_cast<TableSource&>(table) = p;
+  table.conjugates = p.conjugates;
   return true;
 }
 

@@ -71,12 +71,21 @@ struct VectorizedParams {
   std::uint8_t axis_of[kMaxSimplePairs];     // [pair_count], where axes > 1
 };
 
+/// cos and sin of a table's rows in place of frequencies.
+struct VectorizedTable : TableSource {
+  bool conjugates = false;
+};
+
 /// Strides of an operand in packs; false where they do not fit 32 bits.
 bool fill_vectorized_operand(const KernelParams& p, const OperandParams& o,
                              VectorizedOperand& to) noexcept;
 
 /// All but the operands; false where positions do not fit.
 bool fill_vectorized_angles(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept;
+
+/// Likewise, without frequencies; false also for tables of float64 and the inverse.
+bool fill_vectorized_table(const TableParams& p, Layout layout, VectorizedParams& to,
+                           VectorizedTable& table) noexcept;
 
 /// False where the tuned kernels do not apply. `layout` is kHalf or kInterleaved.
 bool make_vectorized_params(const SimpleParams& p, Layout layout, VectorizedParams& to) noexcept;

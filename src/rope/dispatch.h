@@ -29,19 +29,11 @@ inline void rotate(std::string_view function, const RotateParams& params, const 
   rotate_on_cuda(function, params, stream);
 }
 
-/// Throws for a norm that the CUDA engine does not have.
-inline void check_norm_on_cuda(std::string_view function, const NormParams& params) {
-  if (params.norm.in_steps) {
-    reject("[", function, "] NormRounding::kEveryStep needs tensors on the CPU");
-  }
-}
-
 inline void norm_rotate(std::string_view function, const NormParams& params, const Threads& threads,
                         const Stream& stream) {
   if (!is_on_cuda(params.rotation)) return norm_rotate_on_cpu(params, threads);
   check_on_cuda(function, params.rotation);
   check_fused_on_cuda(function, params.rotation);
-  check_norm_on_cuda(function, params);
   norm_rotate_on_cuda(function, params, stream);
 }
 

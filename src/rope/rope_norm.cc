@@ -31,14 +31,19 @@ internal::NormParams params_of(const internal::NormGradientCall& call, const Hea
           .rounding = norm.rounding};
 }
 
-/// By a table: on the CPU only.
 void run(const internal::NormGradientCall& call, const HeadNorm& norm,
-         const internal::RotateParams& adjoint, const Threads& threads) {
+         const internal::RotateParams& adjoint, std::span<std::byte> workspace,
+         const Threads& threads, const Stream& stream) {
+  const internal::NormParams params = params_of(call, norm, adjoint);
   if (internal::is_on_cuda(adjoint)) {
-    internal::reject("[norm_gradient] by a table, tensors must be on the CPU");
+    internal::check_on_cuda("norm_gradient", adjoint);
+    internal::check_fused_on_cuda("norm_gradient", adjoint);
+    call.check_workspace(workspace);
+    return internal::norm_gradient_on_cuda("norm_gradient", params, call.tensors(), workspace,
+                                           stream);
   }
   if (internal::is_empty(call.gradients())) return call.clear();
-  internal::norm_gradient_on_cpu(params_of(call, norm, adjoint), call.tensors(), threads);
+  internal::norm_gradient_on_cpu(params, call.tensors(), threads);
 }
 
 void run(const internal::NormCall& call, const HeadNorm& norm,
@@ -68,18 +73,8 @@ void Rope::norm_gradient(std::span<const NormGradientOperand> tensors, const Hea
   if (tensors.empty()) return;
   internal::check_positions("norm_gradient", positions, call.gradients(), frequencies().axes);
   call.check_apart(positions);
-  const internal::RotateParams adjoint =
-      state_->params(call.gradients(), positions, internal::Direction::kAdjoint);
-  const internal::NormParams params = params_of(call, norm, adjoint);
-  if (internal::is_on_cuda(adjoint)) {
-    internal::check_on_cuda("norm_gradient", adjoint);
-    internal::check_fused_on_cuda("norm_gradient", adjoint);
-    call.check_workspace(workspace);
-    return internal::norm_gradient_on_cuda("norm_gradient", params, call.tensors(), workspace,
-                                           stream);
-  }
-  if (internal::is_empty(call.gradients())) return call.clear();
-  internal::norm_gradient_on_cpu(params, call.tensors(), options().threads);
+  run(call, norm, state_->params(call.gradients(), positions, internal::Direction::kAdjoint),
+      workspace, options().threads, stream);
 }
 
 std::size_t Rope::norm_gradient_workspace(std::span<const NormGradientOperand> tensors,
@@ -109,25 +104,33 @@ void TableRope::norm_rotate(std::span<const NormOperand> tensors, const HeadNorm
 }
 
 void TableRope::norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
-                              const Positions& positions) const {
+                              const Positions& positions, std::span<std::byte> workspace,
+                              Stream stream) const {
   const internal::NormGradientCall call(tensors, norm, layout_.head_dim);
   if (tensors.empty()) return;
   const internal::TableCall by{table_, layout_, width_, pairs_, order_};
   by.check("norm_gradient", call.gradients(), positions, false);
   call.check_apart(positions);
   call.check_apart(table_);
-  run(call, norm, by.params(call.gradients(), positions, internal::Direction::kAdjoint), threads_);
+  run(call, norm, by.params(call.gradients(), positions, internal::Direction::kAdjoint), workspace,
+      threads_, stream);
 }
 
-void TableRope::norm_gradient(std::span<const NormGradientOperand> tensors,
-                              const HeadNorm& norm) const {
+void TableRope::norm_gradient(std::span<const NormGradientOperand> tensors, const HeadNorm& norm,
+                              std::span<std::byte> workspace, Stream stream) const {
   const internal::NormGradientCall call(tensors, norm, layout_.head_dim);
   if (tensors.empty()) return;
   const internal::TableCall by{table_, layout_, width_, pairs_, order_};
   const Positions rows = Positions::range();
   by.check("norm_gradient", call.gradients(), rows, true);
   call.check_apart(table_);
-  run(call, norm, by.params(call.gradients(), rows, internal::Direction::kAdjoint), threads_);
+  run(call, norm, by.params(call.gradients(), rows, internal::Direction::kAdjoint), workspace,
+      threads_, stream);
+}
+
+std::size_t TableRope::norm_gradient_workspace(std::span<const NormGradientOperand> tensors,
+                                               const HeadNorm& norm) const {
+  return internal::NormGradientCall(tensors, norm, layout_.head_dim).workspace();
 }
 
 }  // namespace rotary

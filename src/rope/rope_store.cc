@@ -174,7 +174,6 @@ void append_on_cuda(const AppendCall& call, const Slots& slots,
     params.stores[call.key_index] = &call.keys.store;
     internal::check_on_cuda(call.function, *rotation);
     internal::check_fused_on_cuda(call.function, *rotation);
-    if (norm != nullptr) internal::check_norm_on_cuda(call.function, *norm);
   }
   params.copies = std::span<const internal::StoreCopy>(copies.data(), count);
   internal::append_on_cuda(call.function, params, stream);

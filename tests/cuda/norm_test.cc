@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 
 #include "cuda/against_cpu.h"
 #include "cuda/device_memory.h"
+#include "cuda/tables.h"
 #include "rope/placed_tensor.h"
 #include "rotary/rope.h"
 #include "rotary/table.h"
@@ -83,8 +85,11 @@ Tensors tensors_of(const NormCase& c, std::int64_t head_dim) {
   return all;
 }
 
-Call norm_call(const Rope& rope, const NormCase& c) {
-  return [&rope, c](const Views& v, const Positions& positions) {
+/// norm_rotate() of a rope or of a table.
+using NormRotate = std::function<void(std::span<const NormOperand>, const Positions&)>;
+
+Call norm_call(const NormCase& c, const NormRotate& rotate) {
+  return [&c, &rotate](const Views& v, const Positions& positions) {
     const auto operand = [&](std::size_t first) {
       const Operand x = c.in_place ? Operand(v[first]) : Operand(v[first], v[first + 1]);
       const bool has_bias = c.norm.kind == NormKind::kLayer;
@@ -93,16 +98,34 @@ Call norm_call(const Rope& rope, const NormCase& c) {
     };
     std::vector<NormOperand> operands;
     for (std::size_t i = 0; i < c.heads.size(); ++i) operands.push_back(operand(4 * i));
-    rope.norm_rotate(operands, c.norm, positions);
+    rotate(operands, positions);
   };
 }
 
+double ulps_of(const NormCase& c) { return c.norm.sum_lanes == 32 ? kWarpUlps : 0.0; }
+
 void expect_cpu_bits(const Rope& rope, const NormCase& c,
                      const Positions& positions = Positions::range(70'000)) {
-  const double ulps = c.norm.sum_lanes == 32 ? kWarpUlps : 0.0;
-  EXPECT_TRUE(
-      matches_cpu(tensors_of(c, rope.layout().head_dim), positions, norm_call(rope, c), ulps))
+  const auto rotate = [&](std::span<const NormOperand> operands, const Positions& at) {
+    rope.norm_rotate(operands, c.norm, at);
+  };
+  EXPECT_TRUE(matches_cpu(tensors_of(c, rope.layout().head_dim), positions, norm_call(c, rotate),
+                          ulps_of(c)))
       << c.name() << " head_dim " << rope.layout().head_dim;
+}
+
+/// By the rows of a table: row t for token t, or of the positions.
+void expect_cpu_bits_by_table(const Ropes& ropes, const HeadLayout& layout, const NormCase& c,
+                              const Positions* positions = nullptr) {
+  const auto rotate = [&](std::span<const NormOperand> operands, const Positions& at) {
+    const TableRope& rope = ropes.of(operands.front().tensors.out);
+    positions == nullptr ? rope.norm_rotate(operands, c.norm)
+                         : rope.norm_rotate(operands, c.norm, at);
+  };
+  EXPECT_TRUE(matches_cpu(tensors_of(c, layout.head_dim),
+                          positions == nullptr ? Positions::range() : *positions,
+                          norm_call(c, rotate), ulps_of(c)))
+      << "by a table, " << c.name() << " head_dim " << layout.head_dim;
 }
 
 Rope make_rope(std::int64_t head_dim, std::int64_t rotary_dim, std::int64_t offset, Pairing pairing,
@@ -125,7 +148,9 @@ TEST(CudaNorm, EveryNormHasTheBitsOfTheCpu) {
         for (const NormScope scope : {NormScope::kHead, NormScope::kAllHeads}) {
           for (const NormOrder order : {NormOrder::kBeforeRotation, NormOrder::kAfterRotation}) {
             for (const NormRotation rotation : {NormRotation::kForward, NormRotation::kInverse}) {
-              for (const NormRounding rounding : {NormRounding::kTensor, NormRounding::kFloat32}) {
+              for (const NormRounding rounding :
+                   {NormRounding::kTensor, NormRounding::kFloat32, NormRounding::kEveryStep}) {
+                if (rounding == NormRounding::kEveryStep && kind != NormKind::kRms) continue;
                 for (const bool in_place : {false, true}) {
                   expect_cpu_bits(rope, {.norm = {.kind = kind,
                                                   .eps = 1e-5,
@@ -214,6 +239,77 @@ TEST(CudaNorm, EverySourceOfAnglesAndPositions) {
   expect_cpu_bits(
       exact, {.batch = 6, .tokens = 1},
       Positions::ids(ConstTensorView::contiguous(ids.data(), DType::kInt64, {1, 6, 1})));
+}
+
+// As models of transformers have it: a table for all or for each batch row, of either width, with
+// the weight rounded apart.
+void expect_cpu_bits_by_tables(std::int64_t head_dim, std::int64_t tokens, Pairing pairing,
+                               DType type) {
+  const HeadLayout layout{.head_dim = head_dim, .pairing = pairing};
+  for (const std::int64_t batch : {1, 2}) {
+    const bool is_twice = batch == 1;
+    const Table table(is_twice ? type : DType::kFloat32, batch, tokens,
+                      is_twice ? head_dim : head_dim / 2, TableLayout::kContiguous);
+    const Ropes ropes(table.host(), layout,
+                      is_twice ? TableWidth::kTwicePairs : TableWidth::kPairs);
+    for (const NormRounding rounding :
+         {NormRounding::kTensor, NormRounding::kFloat32, NormRounding::kEveryStep}) {
+      for (const int lanes : {4, 32}) {
+        expect_cpu_bits_by_table(ropes, layout,
+                                 {.norm = {.rounding = rounding, .sum_lanes = lanes},
+                                  .type = type,
+                                  .weight_type = type,
+                                  .tokens = tokens});
+      }
+    }
+  }
+}
+
+TEST(CudaNorm, ByATable) {
+  for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+    for (const DType type : kTypes) {
+      for (const std::int64_t head_dim : {32, 64, 72, 128, 256, 512}) {
+        expect_cpu_bits_by_tables(head_dim, 5, pairing, type);
+      }
+      expect_cpu_bits_by_tables(128, 1, pairing, type);
+    }
+  }
+  // So many tokens that a warp takes all heads of one.
+  const HeadLayout layout{.head_dim = 64, .pairing = Pairing::kHalf};
+  const Table table(DType::kFloat32, 0, 15'001, 32, TableLayout::kContiguous);
+  expect_cpu_bits_by_table(Ropes(table.host(), layout, TableWidth::kPairs), layout,
+                           {.norm = {.rounding = NormRounding::kEveryStep, .sum_lanes = 32},
+                            .weight_type = DType::kBFloat16,
+                            .tokens = 15'001});
+}
+
+// Rows by position, some of them outside of the table; other layouts of it; three tensors.
+TEST(CudaNorm, ByRowsOfATable) {
+  constexpr std::int64_t kRows = 50;
+  const std::vector<std::int64_t> ids = {49, 0, 7, 7, 1, 30};
+  const std::vector<std::int64_t> boundaries = {0, 2, 6};
+  const std::vector<std::int64_t> starts = {44, 10};
+  const std::vector<Positions> all = {Positions::ids(ids), Positions::range(44), Positions::at(49),
+                                      Positions::packed(boundaries, starts)};
+  const HeadLayout layout{.head_dim = 64, .pairing = Pairing::kHalf};
+  for (const DType table_type : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    for (const TableLayout placed :
+         {TableLayout::kContiguous, TableLayout::kFused, TableLayout::kStrided}) {
+      const Table table(table_type, 0, kRows, 32, placed);
+      const Ropes ropes(table.host(), layout, TableWidth::kPairs);
+      for (const Positions& positions : all) {
+        for (const NormRotation rotation : {NormRotation::kForward, NormRotation::kInverse}) {
+          expect_cpu_bits_by_table(ropes, layout,
+                                   {.norm = {.sum_lanes = 32, .rotation = rotation},
+                                    .batch = 1,
+                                    .tokens = 6,
+                                    .in_place = true,
+                                    .heads = {9, 2, 3}},
+                                   &positions);
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaNorm, TheOrderOfAWarp) {
@@ -308,8 +404,15 @@ struct Gradients {
   std::vector<double> weights;  // of q, of k, then biases
 };
 
-Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& tensors,
-                           const Positions& positions, std::size_t weight_size) {
+/// norm_gradient() of a rope or of a table on the GPU, with its workspace, and on the CPU.
+struct GradientCalls {
+  std::function<std::size_t(std::span<const NormGradientOperand>)> workspace;
+  std::function<void(std::span<const NormGradientOperand>, std::span<std::byte>)> on_gpu;
+  std::function<void(std::span<const NormGradientOperand>)> on_cpu;
+};
+
+Gradients gradients_on_gpu(const GradientCalls& calls, const NormCase& c, const Tensors& tensors,
+                           std::size_t weight_size) {
   std::vector<std::unique_ptr<DeviceTensor>> copies;
   for (const auto& x : tensors) copies.push_back(std::make_unique<DeviceTensor>(*x));
   const DeviceList<double> sums(std::vector<double>(4 * weight_size, 0.0));
@@ -327,15 +430,14 @@ Gradients gradients_on_gpu(const Rope& rope, const NormCase& c, const Tensors& t
                         .grad_weight = part(k),
                         .grad_bias = has_bias ? part(2 + k) : std::span<double>()});
   }
-  const DeviceMemory workspace(rope.norm_gradient_workspace(operands, c.norm));
-  rope.norm_gradient(operands, c.norm, DevicePositions(positions),
-                     {workspace.data(), workspace.size()});
+  const DeviceMemory workspace(calls.workspace(operands));
+  calls.on_gpu(operands, {workspace.data(), workspace.size()});
   return {copies[1]->downloaded(), copies[4]->downloaded(), sums.values()};
 }
 
 /// Of two tensors; those of weights of all heads have as many heads, so that weights have one size.
-void expect_cpu_gradients(const Rope& rope, const NormCase& c, const Positions& positions) {
-  const std::int64_t head_dim = rope.layout().head_dim;
+void expect_cpu_gradients(const GradientCalls& calls, const NormCase& c, std::int64_t head_dim,
+                          double ulps) {
   const auto weight_size =
       static_cast<std::size_t>(c.norm.scope == NormScope::kHead ? head_dim : c.heads[0] * head_dim);
   Tensors tensors;
@@ -346,8 +448,8 @@ void expect_cpu_gradients(const Rope& rope, const NormCase& c, const Positions& 
     tensors.push_back(std::make_unique<PlacedTensor>(
         Layout::kContiguous, is_weight ? c.weight_type : c.type, sizes, seed, 0));
   }
-  const Gradients first = gradients_on_gpu(rope, c, tensors, positions, weight_size);
-  const Gradients again = gradients_on_gpu(rope, c, tensors, positions, weight_size);
+  const Gradients first = gradients_on_gpu(calls, c, tensors, weight_size);
+  const Gradients again = gradients_on_gpu(calls, c, tensors, weight_size);
   EXPECT_TRUE(first.q == again.q && first.k == again.k && first.weights == again.weights);
 
   std::vector<double> sums(4 * weight_size);
@@ -364,16 +466,67 @@ void expect_cpu_gradients(const Rope& rope, const NormCase& c, const Positions& 
                         .grad_weight = part(i / 3),
                         .grad_bias = has_bias ? part(2 + i / 3) : std::span<double>()});
   }
-  rope.norm_gradient(operands, c.norm, positions);
+  calls.on_cpu(operands);
   // The sums of a norm differ in their order: a few roundings to float32, one to the type.
-  EXPECT_TRUE(equal(first.q, tensors[1]->memory(), 4.0)) << c.name();
-  EXPECT_TRUE(equal(first.k, tensors[4]->memory(), 4.0)) << c.name();
+  EXPECT_TRUE(equal(first.q, tensors[1]->memory(), ulps)) << c.name();
+  EXPECT_TRUE(equal(first.k, tensors[4]->memory(), ulps)) << c.name();
   // Those of weights, of terms of both signs, are float32 within a block.
   const double terms = static_cast<double>(c.batch * c.tokens * c.heads[0]);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     EXPECT_NEAR(first.weights[i], sums[i], 1e-6 * (std::sqrt(terms) + std::fabs(sums[i])))
         << c.name() << " weight " << i;
   }
+}
+
+void expect_cpu_gradients(const Rope& rope, const NormCase& c, const Positions& positions) {
+  const DevicePositions on_device(positions);
+  using List = std::span<const NormGradientOperand>;
+  expect_cpu_gradients(
+      {.workspace = [&](List x) { return rope.norm_gradient_workspace(x, c.norm); },
+       .on_gpu = [&](List x,
+                     std::span<std::byte> w) { rope.norm_gradient(x, c.norm, on_device, w); },
+       .on_cpu = [&](List x) { rope.norm_gradient(x, c.norm, positions); }},
+      c, rope.layout().head_dim, 4.0);
+}
+
+/// By row t of the table for token t, whose cos and sin are up to 1.1: gradients, and their
+/// roundings, are larger by |z|.
+void expect_cpu_gradients_by_table(const Ropes& ropes, const NormCase& c) {
+  const TableRope& rope = ropes.on_device();
+  using List = std::span<const NormGradientOperand>;
+  expect_cpu_gradients(
+      {.workspace = [&](List x) { return rope.norm_gradient_workspace(x, c.norm); },
+       .on_gpu = [&](List x, std::span<std::byte> w) { rope.norm_gradient(x, c.norm, w); },
+       .on_cpu = [&](List x) { ropes.on_host().norm_gradient(x, c.norm); }},
+      c, rope.layout().head_dim, 4.0 * 1.6);
+}
+
+// The tuned kernel and the general one, where rows are of one table or of one for each batch row.
+TEST(CudaNorm, GradientsByATable) {
+  struct Size {
+    std::int64_t head_dim, tables;
+  };
+  constexpr std::int64_t kBatch = 3;
+  for (const Size& size : {Size{128, 1}, Size{96, kBatch}, Size{72, kBatch}}) {
+    for (const Pairing pairing : {Pairing::kHalf, Pairing::kInterleaved}) {
+      for (const DType type : kTypes) {
+        const Table table(type, size.tables, 23, size.head_dim / 2, TableLayout::kContiguous);
+        const Ropes ropes(table.host(), {.head_dim = size.head_dim, .pairing = pairing},
+                          TableWidth::kPairs);
+        for (const NormKind kind : kKinds) {
+          expect_cpu_gradients_by_table(ropes, {.norm = {.kind = kind},
+                                                .type = type,
+                                                .batch = kBatch,
+                                                .tokens = 23,
+                                                .heads = {3, 3}});
+        }
+      }
+    }
+  }
+  // Warps with several tokens, whose next rows are fetched ahead.
+  const Table table(DType::kFloat32, 0, 2'501, 64, TableLayout::kContiguous);
+  const Ropes ropes(table.host(), {.head_dim = 128, .pairing = Pairing::kHalf}, TableWidth::kPairs);
+  expect_cpu_gradients_by_table(ropes, {.batch = 1, .tokens = 2'501, .heads = {9, 2}});
 }
 
 TEST(CudaNorm, GradientsMatchTheCpu) {

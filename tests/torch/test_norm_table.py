@@ -74,6 +74,37 @@ def test_rounds_in_every_step(rope: str, heads: int, dtype: torch.dtype, device:
     equal_bits(by_rope, rt.rotate(in_steps(x, w, 1e-6), rope=ROPES[rope], first=3))
 
 
+@pytest.mark.parametrize("rounding", ["tensor", "every_step"])
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_whole_heads(
+    dtype: torch.dtype, head_dim: int, pairing: str, rounding: str, device: str
+) -> None:
+    """Sizes of models, which have kernels of their own: bits, and gradients in float64."""
+    rope = rt.rope_text({"head_dim": head_dim, "theta": 1e4, "pairing": pairing})
+    qkv = torch.randn(2, 45, 13, head_dim, device=device).to(dtype)
+    leaves = [qkv[:, :, :9], qkv[:, :, 9:11], *torch.randn(2, head_dim, device=device).to(dtype)]
+    angles = torch.rand(2, 45, head_dim // 2, device=device) * 6
+    by = {"cos": angles.cos().to(dtype), "sin": angles.sin().to(dtype), "rope": rope}
+    leaves = [t.detach().requires_grad_() for t in leaves]
+    got = rt.qk_norm_rope(*leaves, rounding=rounding, eps=1e-5, **by)
+    for out, x, w in zip(got, leaves[:2], leaves[2:]):
+        y = in_steps(x, w, 1e-5) if rounding == "every_step" else normed(x, w, "rms", 1e-5)
+        equal_bits(out, rt.rotate_by_table(y, **by))
+
+    grads = [torch.randn_like(t) for t in got]
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    exact = [
+        rt.rotate_by_table(F.rms_norm(x, (head_dim,), w, 1e-5), **by)
+        for x, w in zip(wide[:2], wide[2:])
+    ]
+    want = torch.autograd.grad(exact, wide, [g.double() for g in grads])
+    close = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}[dtype]
+    for a, e in zip(torch.autograd.grad(got, leaves, grads), want):
+        torch.testing.assert_close(a.double(), e, rtol=close, atol=close * e.abs().max().item())
+
+
 @pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("inverse", [False, True])
 def test_inverse_and_order(order: str, inverse: bool, device: str) -> None:

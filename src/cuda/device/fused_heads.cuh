@@ -124,6 +124,7 @@ class FusedHeads {
   __device__ float normalized(float x, std::int32_t h, std::int32_t i) const {
     if (p_.norm.has_mean) x = add_rounded(x, -moments_.mean);
     float v = mul_rounded(x, moments_.scale);
+    if (p_.norm.rounds_before_weight) v = rounded<Element>(v);
     const std::int32_t at = p_.norm.across_heads ? h * f_.head_dim + i : i;
     if (f_.weight != nullptr) {
       const float w = load_weight(f_.weight, f_.weight_type, at);

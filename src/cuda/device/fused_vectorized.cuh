@@ -104,7 +104,8 @@ inline constexpr int kFusedWarps = 24;
 
 /// Block: a warp, for a token or a part of its heads; grid: [tokens][batch][parts of a token]. In a
 /// step each thread has a part of kHeads heads.
-template <class Element, Pairing kPairing, int kLanes, bool kStores>
+template <class Element, Pairing kPairing, int kLanes, bool kStores,
+          Angles kAngles = Angles::kFrequencies>
 __global__ void __launch_bounds__(32, kFusedWarps)
     fused_vectorized(const __grid_constant__ FusedVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes>;
@@ -123,8 +124,8 @@ __global__ void __launch_bounds__(32, kFusedWarps)
   float* const row = memory;
   float* const weights = row + kHeadDim;
   bool has_row = first_step >= p.rotated_steps;  // or needs none
-  WarpRow<Head> row_inputs;
-  if (!has_row) row_inputs.fetch_frequencies(p.angles, kHeadDim / 2);
+  WarpRow<Head, kAngles> row_inputs;
+  if (!has_row) row_inputs.fetch_frequencies(p, kHeadDim / 2);
   int k = 0;
   while (k + 1 < kFusedVectorizedOperands && first_step >= p.operands[k].end_step) ++k;
   touch_parameters<kStores>(p, p.operands[k]);
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(32, kFusedWarps)
   }
   wait_on_dependent_grids();
 
-  if (!has_row) row_inputs.fetch_positions(p.angles, batch, token);
+  if (!has_row) row_inputs.fetch_positions(p, batch, token, kHeadDim / 2);
   std::int64_t slot = 0;
   if constexpr (kStores) slot = slot_of(p.slots, batch, token);
   std::int32_t step = first_step;
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(32, kFusedWarps)
         }
       }
       if (!has_row) {
-        row_inputs.compute(p.angles, token, kHeadDim / 2, kLanes, row);
+        row_inputs.compute(p, token, kHeadDim / 2, kLanes, row);
         has_row = true;
         __syncwarp();
       }
@@ -211,6 +212,9 @@ __global__ void __launch_bounds__(32, kFusedWarps)
         };
         if (normalizes) {
           head.multiply(head.scale(p.eps));
+          if constexpr (kAngles == Angles::kTable) {  // as models of transformers have it
+            if (p.rounds_before_weight) head.round();
+          }
           head.multiply(weights, lane);
           if (p.rounds_between) {
             head.round();

@@ -190,38 +190,90 @@ class WarpWeights {
   Packed<16> floats_[kFours];
 };
 
-/// cos and sin of a token's pairs by one warp, of which each lane has those 32 apart.
-template <class Head>
+/// Where the kernels of norms have cos and sin from.
+enum class Angles : std::uint8_t {
+  kFrequencies,
+  kTable,
+};
+
+/// cos and sin of a token's pairs by one warp, of which each lane has those 32 apart. `p`: a
+/// kernel's parameters, with `angles` and, for kTable, `table`.
+template <class Head, Angles kAngles = Angles::kFrequencies>
 struct WarpRow {
   static constexpr int kPairs = (Head::kCount * Head::kLanes + 31) / 32;  // of a lane
   PhaseInputs inputs[kPairs];
 
   static __device__ __forceinline__ std::uint32_t pair(int i) { return threadIdx.x + 32 * i; }
 
-  __device__ __forceinline__ void fetch_frequencies(const VectorizedParams& p,
-                                                    std::uint32_t pairs) {
+  template <class Params>
+  __device__ __forceinline__ void fetch_frequencies(const Params& p, std::uint32_t pairs) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       inputs[i] = PhaseInputs{};
-      if (pair(i) < pairs) inputs[i].fetch_frequency(p, pair(i));
+      if (pair(i) < pairs) inputs[i].fetch_frequency(p.angles, pair(i));
     }
   }
-  __device__ __forceinline__ void fetch_positions(const VectorizedParams& p, std::int32_t batch,
-                                                  std::int32_t token) {
+  template <class Params>
+  __device__ __forceinline__ void fetch_positions(const Params& p, std::int32_t batch,
+                                                  std::int32_t token, std::uint32_t /*pairs*/) {
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) inputs[i].fetch_position(p.positions, token, batch);
+    for (int i = 0; i < kPairs; ++i) inputs[i].fetch_position(p.angles.positions, token, batch);
   }
   /// Into a row of the warp's own; `packs`: of half a head. The caller synchronises the warp.
-  __device__ __forceinline__ void compute(const VectorizedParams& p, std::int32_t token,
+  template <class Params>
+  __device__ __forceinline__ void compute(const Params& p, std::int32_t token, std::uint32_t pairs,
+                                          std::uint32_t packs, float* row) const {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const CosSin<float> z = cos_sin_on_device<float>(inputs[i].phase(p.angles.positions, token));
+      if (pair(i) >= pairs) continue;
+      const std::uint32_t at = Head::row_offset(pair(i), packs);
+      row[at] = mul_rn(z.cos, p.angles.cos_magnitude);
+      row[Head::kCount * Head::kLanes + at] = mul_rn(z.sin, p.angles.sin_magnitude);
+    }
+  }
+};
+
+/// Loaded as soon as positions are to be fetched.
+template <class Head>
+struct WarpRow<Head, Angles::kTable> {
+  static constexpr int kPairs = WarpRow<Head>::kPairs;
+  CosSin<float> values[kPairs];
+
+  template <class Params>
+  __device__ __forceinline__ void fetch_frequencies(const Params& /*p*/, std::uint32_t /*pairs*/) {}
+
+  template <class Params>
+  __device__ __forceinline__ void fetch_positions(const Params& p, std::int32_t batch,
+                                                  std::int32_t token, std::uint32_t pairs) {
+    PhaseInputs inputs{};
+    inputs.fetch_position(p.angles.positions, token, batch);
+    const std::int64_t row = inputs.position(p.angles.positions, token);
+    const VectorizedTable& table = p.table;
+    const bool has_row = row >= 0 && row < table.rows;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const std::uint32_t pair = WarpRow<Head>::pair(i);
+      const auto entry = [&](const void* from, const std::int64_t(&strides)[3]) {
+        if (!has_row || pair >= pairs) return __int_as_float(0x7fffffff);
+        return table_entry<float>(from, table.table_type,
+                                  batch * strides[0] + row * strides[1] + pair * strides[2]);
+      };
+      values[i] = {entry(table.cos, table.cos_strides), entry(table.sin, table.sin_strides)};
+    }
+  }
+
+  template <class Params>
+  __device__ __forceinline__ void compute(const Params& p, std::int32_t /*token*/,
                                           std::uint32_t pairs, std::uint32_t packs,
                                           float* row) const {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      const CosSin<float> z = cos_sin_on_device<float>(inputs[i].phase(p.positions, token));
-      if (pair(i) >= pairs) continue;
-      const std::uint32_t at = Head::row_offset(pair(i), packs);
-      row[at] = mul_rn(z.cos, p.cos_magnitude);
-      row[Head::kCount * Head::kLanes + at] = mul_rn(z.sin, p.sin_magnitude);
+      const std::uint32_t pair = WarpRow<Head>::pair(i);
+      if (pair >= pairs) continue;
+      const std::uint32_t at = Head::row_offset(pair, packs);
+      row[at] = values[i].cos;
+      row[Head::kCount * Head::kLanes + at] = p.table.conjugates ? -values[i].sin : values[i].sin;
     }
   }
 };

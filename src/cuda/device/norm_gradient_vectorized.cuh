@@ -119,7 +119,7 @@ class GradientLoads {
 /// lanes of a warp hold at once (kLanes lanes share a head), are divided evenly among all warps,
 /// some of which begin or end within a token. Warps wait for one another only to add up gradients
 /// of the weights.
-template <class Element, Pairing kPairing, int kLanes>
+template <class Element, Pairing kPairing, int kLanes, Angles kAngles>
 __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
     norm_gradient_vectorized(const __grid_constant__ NormGradientVectorizedParams p) {
   using Head = LaneHead<Element, kPairing, kLanes>;
@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
   const std::uint64_t warp = std::uint64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   const std::uint64_t begin = steps * warp / warps;
   auto left = static_cast<std::uint32_t>(steps * (warp + 1) / warps - begin);
-  WarpRow<Head> row_inputs;
-  row_inputs.fetch_frequencies(p.angles, pairs);
+  WarpRow<Head, kAngles> row_inputs;
+  row_inputs.fetch_frequencies(p, pairs);
   float* const weights = memory + kNormGradientStageFloats;
   float* const row = weights + (1 + threadIdx.y) * kRowFloats;
   auto rank = static_cast<std::uint32_t>(begin / token_steps);
@@ -160,13 +160,17 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
     fetched.store(p.adds_one, weights);
   }
   __syncthreads();
+  const auto fetch_row = [&](const TokenOfRank& of) {
+    row_inputs.fetch_positions(p, of.batch, of.token, pairs);
+  };
+  if (kAngles == Angles::kTable && left > 0) fetch_row(TokenOfRank(p, rank));
   Head sums{};
   const std::int64_t out_stride = std::int64_t{o.out_head} * (kWarpHeads * 16);
   std::uint32_t stage = 0;
 #pragma unroll 1
   for (; left > 0; ++rank, first_step = 0) {
     const TokenOfRank at(p, rank);
-    row_inputs.fetch_positions(p.angles, at.batch, at.token);
+    if (kAngles != Angles::kTable) fetch_row(at);
     std::int32_t h = first_step * kWarpHeads + head_of_warp;
     char* to = pack_address(
         o.out, at.batch * o.out_batch + at.token * o.out_token + h * o.out_head + lane);
@@ -174,8 +178,10 @@ __global__ void __launch_bounds__(kMaxNormGradientThreads, kNormGradientBlocks)
     if (todo > left) todo = left;
     left -= todo;
     __syncwarp();  // the row of the token before has been read
-    row_inputs.compute(p.angles, at.token, pairs, static_cast<std::uint32_t>(packs), row);
+    row_inputs.compute(p, at.token, pairs, static_cast<std::uint32_t>(packs), row);
     __syncwarp();
+    // Entries of a table are on their way during the steps of the token before.
+    if (kAngles == Angles::kTable && left > 0) fetch_row(TokenOfRank(p, rank + 1));
 #pragma unroll 1
     for (; todo > 0; --todo) {
       const bool in_range = has_pack && h < o.heads;

@@ -55,15 +55,19 @@ struct PhaseInputs {
     low = *reinterpret_cast<const std::uint32_t*>(from);
     if (!p.is_int32) high = *reinterpret_cast<const std::uint32_t*>(from + 4);
   }
-  __device__ __forceinline__ std::uint64_t phase(const VectorizedPositions& p,
-                                                 std::int32_t token) const {
+  __device__ __forceinline__ std::int64_t position(const VectorizedPositions& p,
+                                                   std::int32_t token) const {
     std::int64_t position = p.start + static_cast<std::int64_t>(p.step) * token;
     if (p.ids != nullptr) {
       const std::uint32_t upper = p.is_int32 ? (low >> 31) * 0xffffffffu : high;
       position += static_cast<std::int64_t>(static_cast<std::uint64_t>(upper) << 32 | low);
     }
     if (__builtin_expect(p.boundaries != nullptr, 0)) position = packed_position(p, token);
-    return static_cast<std::uint64_t>(position) * fraction;
+    return position;
+  }
+  __device__ __forceinline__ std::uint64_t phase(const VectorizedPositions& p,
+                                                 std::int32_t token) const {
+    return static_cast<std::uint64_t>(position(p, token)) * fraction;
   }
 };
 
