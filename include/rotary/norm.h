@@ -33,7 +33,7 @@ enum class NormKind : std::uint8_t {
 enum class NormRounding : std::uint8_t {
   kTensor,   // after the norm and after the rotation: the bits of one, then the other
   kFloat32,  // once, at the end
-  /// As kTensor, and before the weight: the norms of Llama, Qwen3 and GLM in transformers. For kRms.
+  /// As kTensor, and before the weight, as norms of transformers (Llama, Qwen3, GLM). For kRms.
   kEveryStep,
 };
 
