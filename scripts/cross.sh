@@ -4,10 +4,11 @@
 #
 #   scripts/cross.sh [aarch64|x86_64]     default: the one that this machine is not
 #
-# All tests run on the newest emulated CPU that QEMU knows; those of the CPU engine also on one of the
-# oldest that the library supports, and with either compiler. On AArch64, its native tests run on the
-# newest CPU, too, since few machines have all instructions. Libraries of the other architecture are unpacked below
-# build/cross; nothing is installed but compilers and QEMU (scripts/bootstrap.sh).
+# With either compiler, on the newest emulated CPU that QEMU knows and on one of the oldest that the
+# library supports; in CI, whose time is limited, those of the CPU engine and with g++ some more. On
+# AArch64, native tests of the CPU engine run on the newest CPU, too, since few machines have all
+# instructions. Libraries of the other architecture are unpacked below build/cross; nothing is
+# installed but compilers and QEMU (scripts/bootstrap.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/stages.sh
@@ -51,7 +52,7 @@ slow_tests=(
 )
 # Tests of the CPU engine.
 engine_tests=(targets_test stored_bits_test identical_test rotate_test write_order_test)
-# In CI, whose time is limited, these stand for all tests with g++: every kernel, readers of files, models, the C API.
+# In CI these stand for all tests: every kernel, readers of files, models, the C API.
 ci_tests=("${engine_tests[@]}" append_test c_test io_test model_test rope_test)
 
 # Unpacks the libraries that the tests need into $root, with apt, but without its database and
@@ -107,13 +108,11 @@ if [[ $processor == x86_64 ]]; then
   # frequencies, whose exact value is close to the middle of two doubles, is rounded the other way.
   GTEST_FILTER+=:StoredBits.FrequenciesOfGoldenConfigs
 fi
-all_tests=(-E "^($(join '|' "${programs_left_out[@]}"))\$")
-all_targets=()
-if [[ -n ${CI:-} ]]; then
-  all_tests=(-R "^($(join '|' "${ci_tests[@]}"))\$")
-  all_targets=(rotary "${ci_tests[@]}")
-fi
-only_engine=(-R "^($(join '|' "${engine_tests[@]}"))\$")
+# tests_of <compiler> <index of the CPU>: those that run. In CI g++ has more on the newest CPU.
+tests_of() {
+  [[ -n ${CI:-} ]] || return 0
+  [[ $1 == g++ && $2 == 0 ]] && echo "${ci_tests[*]}" || echo "${engine_tests[*]}"
+}
 # Threads that spin while they wait slow the others down: there are more of them than cores.
 export OMP_WAIT_POLICY=passive
 
@@ -123,28 +122,25 @@ libraries=("QEMU_SET_ENV=LD_LIBRARY_PATH=$root/usr/lib/$processor-linux-gnu")
 
 export "${libraries[@]}"
 
-# run_tests <index of the CPU> <ctest argument> ...
+# run_tests <compiler> <index of the CPU>
 run_tests() {
-  export QEMU_CPU=${cpus[$1]} ROTARY_EXPECT_ARMV86=0
-  [[ $processor != aarch64 || $1 != 0 ]] || ROTARY_EXPECT_ARMV86=1
-  ctest_preset cross "${@:2}"
+  local tests chosen=(-E "^($(join '|' "${programs_left_out[@]}"))\$")
+  read -ra tests <<<"$(tests_of "$1" "$2")"
+  ((${#tests[@]} == 0)) || chosen=(-R "^($(join '|' "${tests[@]}"))\$")
+  stage "$1, emulated CPU ${cpus[$2]}: ${tests[*]:-all tests}"
+  export QEMU_CPU=${cpus[$2]} ROTARY_EXPECT_ARMV86=0
+  [[ $processor != aarch64 || $2 != 0 ]] || ROTARY_EXPECT_ARMV86=1
+  ctest_preset cross "${chosen[@]}"
   unset QEMU_CPU ROTARY_EXPECT_ARMV86
 }
 
-stage "Library and tests for $processor, g++"
-export ROTARY_CROSS_COMPILER=g++
-scripts/build.sh cross "${all_targets[@]}"
-stage "Emulated CPU ${cpus[0]}: all these tests"
-run_tests 0 "${all_tests[@]}"
-stage "Emulated CPU ${cpus[1]}: the CPU engine"
-run_tests 1 "${only_engine[@]}"
-
-stage "Library and tests of the CPU engine for $processor, clang"
-export ROTARY_CROSS_COMPILER=clang++
-scripts/build.sh cross rotary "${engine_tests[@]}"
-for index in "${!cpus[@]}"; do
-  stage "Emulated CPU ${cpus[index]}: the CPU engine"
-  run_tests "$index" "${only_engine[@]}"
+for compiler in g++ clang++; do
+  stage "Library and tests for $processor, $compiler"
+  export ROTARY_CROSS_COMPILER=$compiler
+  read -ra targets <<<"$(tests_of "$compiler" 0)"
+  ((${#targets[@]} == 0)) || targets=(rotary "${targets[@]}")
+  scripts/build.sh cross "${targets[@]}"
+  for index in "${!cpus[@]}"; do run_tests "$compiler" "$index"; done
 done
 
 if [[ $host == aarch64 && $processor != aarch64 ]]; then

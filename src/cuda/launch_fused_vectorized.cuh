@@ -25,7 +25,9 @@ inline constexpr std::int64_t kMaxDecodingSteps = 5000;
 inline constexpr std::int64_t kMaxShortSteps = 160'000;
 /// As kFusedPrefetch.
 inline constexpr std::int64_t kShortPrefetch = 6 << 20;
-/// Of decoding steps.
+/// Of decoding steps: those whose blocks are small, those whose blocks have no helpers, and those
+/// whose lanes have packs of four elements if they store.
+inline constexpr std::int64_t kFewestTokens = 4;
 inline constexpr std::int64_t kFewTokens = 16;
 inline constexpr std::int64_t kMediumTokens = 128;
 /// Packs of four elements in decoding steps.
@@ -33,6 +35,10 @@ inline constexpr int kStepPack = 4;
 
 using StepConfig = FusedBlockConfig<kStepPack, 1, WeightsIn::kRegisters, 0, 320, 4>;
 using HelpedStepConfig = FusedBlockConfig<kStepPack, 1, WeightsIn::kShared, 2, 224, 5>;
+/// Of more tokens, with whole packs.
+template <class Element>
+using HelpedConfig = FusedBlockConfig<Element::kPerPack, 1, WeightsIn::kShared, 2, 224, 5>;
+inline constexpr std::int32_t kHelpedWarps = 5;  // with heads
 template <class Element>
 using ShortConfig = FusedBlockConfig<Element::kPerPack, 2, WeightsIn::kShared, 0, 96, 10>;
 
@@ -84,21 +90,21 @@ FusedLaunch describe_launch(std::int32_t batch, const FusedVectorizedParams& p) 
 template <class Element, Pairing kPairing, int kLanes>
 cudaError_t launch_decoding_step(const FusedLaunch& launch, std::int32_t batch,
                                  FusedVectorizedParams& p, cudaStream_t stream) noexcept {
+  if (launch.stores == Stores::kPlain) {
+    return launch_fused_block<Element, kPairing, kLanes, Stores::kPlain, HelpedStepConfig>(
+        batch, kHelpedWarps, 0, p, stream);
+  }
   const bool is_medium = launch.tokens > kFewTokens && launch.tokens <= kMediumTokens;
-  if (launch.stores != Stores::kNone) {
-    const std::int32_t max_warps = is_medium && launch.normalizes ? 4 : 10;
-    return launch.stores == Stores::kPlain
-               ? launch_fused_block<Element, kPairing, kLanes, Stores::kPlain, StepConfig>(
-                     batch, max_warps, 0, p, stream)
-               : launch_fused_block<Element, kPairing, kLanes, Stores::kAny, StepConfig>(
-                     batch, max_warps, 0, p, stream);
+  if (launch.stores == Stores::kAny) {
+    return launch_fused_block<Element, kPairing, kLanes, Stores::kAny, StepConfig>(
+        batch, is_medium && launch.normalizes ? 4 : 10, 0, p, stream);
   }
   if (launch.can_share_weights && (is_medium || !launch.has_own_weights)) {
     return launch_fused_block<Element, kPairing, kLanes, Stores::kNone, HelpedStepConfig>(
-        batch, 5, 0, p, stream);
+        batch, kHelpedWarps, 0, p, stream);
   }
   return launch_fused_block<Element, kPairing, kLanes, Stores::kNone, StepConfig>(
-      batch, launch.tokens <= kFewTokens ? 3 : 10, 0, p, stream);
+      batch, launch.tokens <= kFewestTokens ? 3 : 10, 0, p, stream);
 }
 
 template <class Element, Pairing kPairing, int kLanes>
@@ -107,9 +113,15 @@ cudaError_t launch_fused_vectorized(std::int32_t batch, FusedVectorizedParams& p
   const FusedLaunch launch = describe_launch<Element>(batch, p);
   const bool stores = launch.stores != Stores::kNone;
   constexpr int kStepLanes = kLanes * (Element::kPerPack / kStepPack);
+  const bool is_step = launch.steps <= kMaxDecodingSteps;
+  const bool stores_plain = launch.stores == Stores::kPlain;
+  if (is_step && stores_plain && launch.can_share_weights && launch.tokens > kMediumTokens) {
+    return launch_fused_block<Element, kPairing, kLanes, Stores::kPlain, HelpedConfig<Element>>(
+        batch, kHelpedWarps, 0, p, stream);
+  }
   if constexpr (kStepLanes <= 32) {
-    if (launch.steps <= kMaxDecodingSteps &&
-        (launch.has_own_weights || (!stores && launch.can_share_weights))) {
+    const bool may_share = launch.can_share_weights && launch.stores != Stores::kAny;
+    if (is_step && (may_share || (launch.has_own_weights && !stores_plain))) {
       return launch_decoding_step<Element, kPairing, kStepLanes>(launch, batch, p, stream);
     }
   }

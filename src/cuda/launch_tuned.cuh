@@ -8,7 +8,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/launch_vectorized.cuh"
 #include "cuda/vectorized_params.h"
@@ -68,32 +67,31 @@ cudaError_t launch_decode(const SimpleParams& p, VectorizedParams& vectorized,
   return launch_tokens<Fragment, Prefetch::kNone>(p, max_packs, 0, vectorized, stream);
 }
 
-template <class Element, class Out>
+template <class Element>
 cudaError_t launch_half(const SimpleParams& p, VectorizedParams& vectorized,
                         cudaStream_t stream) noexcept {
-  using Fragment = TwoPackFragment<Element, Pairing::kHalf, Pairing::kHalf, Out>;
+  using Fragment = TwoPackFragment<Element, Pairing::kHalf, Pairing::kHalf>;
   const SizeClass size_class = size_class_of(p);
   if (is_decode(p, vectorized, size_class)) return launch_decode<Fragment>(p, vectorized, stream);
   cudaError_t error = cudaSuccess;
   if (size_class == SizeClass::kLongTokens &&
-      launch_shuffle<ShuffleFragment<Element, Out>, FourHeads>(p, vectorized, stream, error)) {
+      launch_shuffle<ShuffleFragment<Element>, FourHeads>(p, vectorized, stream, error)) {
     return error;
   }
   if (size_class == SizeClass::kLongTokens) {
     return launch_vectorized<Fragment, TwoAdjacentHeads>(p, 4, vectorized, stream);
   }
-  constexpr bool kSameType = std::is_same_v<Element, Out>;
   const int prefetched = prefetch_bytes(p, size_class);
-  if (kSameType && size_class == SizeClass::kMediumTokens && has_large_tokens(p, vectorized)) {
+  if (size_class == SizeClass::kMediumTokens && has_large_tokens(p, vectorized)) {
     return launch_tokens<Fragment, Prefetch::kFirst>(p, 192, prefetched, vectorized, stream);
   }
   return launch_vectorized<Fragment, OneHead>(p, 1, vectorized, stream, prefetched);
 }
 
-template <class Element, class Out>
+template <class Element>
 cudaError_t launch_interleaved(const SimpleParams& p, VectorizedParams& vectorized,
                                cudaStream_t stream) noexcept {
-  using Fragment = InterleavedFragment<Element, Out>;
+  using Fragment = InterleavedFragment<Element>;
   const SizeClass size_class = size_class_of(p);
   if (is_decode(p, vectorized, size_class)) return launch_decode<Fragment>(p, vectorized, stream);
   if (size_class == SizeClass::kLongTokens && is_in_place(p)) {

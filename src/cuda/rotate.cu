@@ -21,8 +21,8 @@ cudaError_t launch_tuned(const SimpleParams& p, cudaStream_t stream) noexcept {
   if (layout == Layout::kStrided || !make_vectorized_params(p, layout, vectorized)) {
     return launch_layout<Element>(p, stream);
   }
-  return layout == Layout::kHalf ? launch_half<Element, Element>(p, vectorized, stream)
-                                 : launch_interleaved<Element, Element>(p, vectorized, stream);
+  return layout == Layout::kHalf ? launch_half<Element>(p, vectorized, stream)
+                                 : launch_interleaved<Element>(p, vectorized, stream);
 }
 
 }  // namespace

@@ -32,6 +32,39 @@ cudaError_t launch_float8_layout(const Params& p, cudaStream_t stream) noexcept 
   }
 }
 
+// Measured fastest (docs/cuda.md). A pack becomes eight bytes, so that threads have more of them
+// than where the type stays.
+using FourHeadsOf8Bits = KernelConfig<4, false, 160, 5, Prefetch::kFirst>;
+using EightHeadsOf8Bits = KernelConfig<8, false, 128, 6, Prefetch::kFirst>;
+inline constexpr int kPrefetch8Bits = 12 << 20;
+
+template <class Element>
+cudaError_t launch_float8_half(const SimpleParams& p, VectorizedParams& vectorized,
+                               cudaStream_t stream) noexcept {
+  using Fragment = TwoPackFragment<Element, Pairing::kHalf, Pairing::kHalf, Float8>;
+  const SizeClass size_class = size_class_of(p);
+  if (is_decode(p, vectorized, size_class)) return launch_decode<Fragment>(p, vectorized, stream);
+  return launch_vectorized<Fragment, FourHeadsOf8Bits>(p, 1, vectorized, stream,
+                                                       p.overlaps ? kPrefetch8Bits : 0);
+}
+
+template <class Element>
+cudaError_t launch_float8_interleaved(const SimpleParams& p, VectorizedParams& vectorized,
+                                      cudaStream_t stream) noexcept {
+  using Fragment = InterleavedFragment<Element, Float8>;
+  const SizeClass size_class = size_class_of(p);
+  if (is_decode(p, vectorized, size_class)) return launch_decode<Fragment>(p, vectorized, stream);
+  const int prefetched = p.overlaps ? kPrefetch8Bits : 0;
+  if (size_class != SizeClass::kLongTokens) {
+    return launch_vectorized<Fragment, FourHeadsOf8Bits>(p, 1, vectorized, stream, prefetched);
+  }
+  const VectorizedShape shape =
+      shape_vectorized(p, EightHeadsOf8Bits::kHeads, EightHeadsOf8Bits::kMaxThreads, 1, vectorized);
+  return has_whole_warps(vectorized, shape)
+             ? launch_vectorized<Fragment, EightHeadsOf8Bits>(p, 1, vectorized, stream, prefetched)
+             : launch_vectorized<Fragment, FourHeads>(p, 1, vectorized, stream);
+}
+
 /// The common case: the tuned kernels, where they apply.
 template <class Element>
 cudaError_t launch_float8(const SimpleParams& p, cudaStream_t stream) noexcept {
@@ -41,8 +74,8 @@ cudaError_t launch_float8(const SimpleParams& p, cudaStream_t stream) noexcept {
   if (!one_pairing || !make_vectorized_params(p, layout, vectorized)) {
     return launch_float8_layout<Element>(p, stream);
   }
-  return layout == Layout::kHalf ? launch_half<Element, Float8>(p, vectorized, stream)
-                                 : launch_interleaved<Element, Float8>(p, vectorized, stream);
+  return layout == Layout::kHalf ? launch_float8_half<Element>(p, vectorized, stream)
+                                 : launch_float8_interleaved<Element>(p, vectorized, stream);
 }
 template <class Element, class Params>
 cudaError_t launch_float8(const Params& p, cudaStream_t stream) noexcept {

@@ -9,11 +9,12 @@ import torch
 
 def test_lines(capsys: pytest.CaptureFixture[str]) -> None:
     bench_fused.main(["--shapes", "C", "--rounds", "1", "--scale", "4096"])
-    lines = capsys.readouterr().out.splitlines()
+    all_lines = capsys.readouterr().out.splitlines()
+    lines = [line for line in all_lines if not line.startswith("  in a loop")]  # on a GPU
     begins = ["forward C half", "backward C half", "training C half", "append C half"]
     assert [line[: len(begin)] for line, begin in zip(lines, begins)] == begins
     assert any(line.startswith("append of 1 tokens") for line in lines)
-    assert all("fused " in line and "copy " in line for line in lines)
+    assert all("fused " in line and "copy " in line for line in all_lines)
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])

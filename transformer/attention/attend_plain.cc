@@ -37,14 +37,15 @@ at::Tensor attend_plain(const at::Tensor& q, const at::Tensor& k, const at::Tens
   if (options.bias) scores = scores + options.bias->to(scores.scalar_type());
   std::optional<at::Tensor> visible = make_attention_mask(q, k, options);
   if (visible) {
-    scores =
-        scores.masked_fill(at::logical_not(*visible), -std::numeric_limits<double>::infinity());
+    scores = at::where(*visible, scores, -std::numeric_limits<double>::infinity());
   }
   // Of 16-bit types in float32. A query that sees no key has NaNs here and zeros below.
   const bool narrow = scores.scalar_type() == at::kHalf || scores.scalar_type() == at::kBFloat16;
   at::Tensor weights =
       at::softmax(scores, -1, narrow ? at::kFloat : scores.scalar_type()).to(q.scalar_type());
-  if (visible) weights = weights.masked_fill(at::logical_not(*visible), 0.0);
+  if (visible && !every_query_sees_a_key(q, k, options)) {
+    weights = at::where(*visible, weights, 0.0);
+  }
   if (options.dropout > 0.0) weights = at::dropout(weights, options.dropout, /*train=*/true);
   return at::matmul(weights, for_heads_of(q, v)) +
          shaw_outputs(weights, *options.value_vectors, options.first);

@@ -160,24 +160,26 @@ bool readable_on_host(const at::Tensor& q, const AttendOptions& options) {
 /// here, and any_visible tells them.
 void add_mask(const at::Tensor& q, AttentionCall& call, const AttendOptions& options) {
   std::optional<at::Tensor> visible = make_attention_mask(q, call.keys, options);
-  if (visible) {
-    const bool all_see_keys =
-        !options.padding && !options.cu_seqlens && options.first >= 0 &&
-        (!options.window || options.first + q.sym_size(2) <= call.keys.sym_size(2));
-    if (!all_see_keys) {
-      call.any_visible = visible->any(-1, /*keepdim=*/true);
-      visible = at::logical_or(*visible, at::logical_not(*call.any_visible));
-    }
+  if (visible && !every_query_sees_a_key(q, call.keys, options)) {
+    call.any_visible = visible->any(-1, /*keepdim=*/true);
+    visible = at::logical_or(*visible, at::logical_not(*call.any_visible));
   }
   call.mask = visible;
   if (!options.bias) return;
   at::Tensor bias = options.bias->to(q.scalar_type());
   while (bias.dim() < 4) bias = bias.unsqueeze(0);
   if (visible) bias = at::where(*visible, bias, -std::numeric_limits<double>::infinity());
-  call.mask = bias;
+  // Keys that are not adjacent would leave PyTorch its math backend alone, in float32.
+  call.mask = bias.sym_stride(-1) == 1 ? bias : bias.contiguous();
 }
 
 }  // namespace
+
+bool every_query_sees_a_key(const at::Tensor& q, const at::Tensor& k,
+                            const AttendOptions& options) {
+  return !options.padding && !options.cu_seqlens && options.first >= 0 &&
+         (!options.window || options.first + q.sym_size(2) <= k.sym_size(2));
+}
 
 at::Tensor expand_heads(const at::Tensor& x, const at::Tensor& q) {
   return x.narrow(1, 0, 1).expand_symint(

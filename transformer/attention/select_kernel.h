@@ -46,6 +46,9 @@ at::Tensor expand_heads(const at::Tensor& x, const at::Tensor& q);
 AttentionCall select_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             AttendOptions& options);
 
+/// Whether that is certain: masks may still hide some keys.
+bool every_query_sees_a_key(const at::Tensor& q, const at::Tensor& k, const AttendOptions& options);
+
 /// Which keys are visible, broadcastable to [batch, 1, queries, keys], bool; none where all are.
 std::optional<at::Tensor> make_attention_mask(const at::Tensor& q, const at::Tensor& k,
                                               const AttendOptions& options);

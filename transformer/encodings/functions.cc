@@ -81,9 +81,10 @@ void check_table(std::string_view function, std::string_view name, const at::Ten
                     " must be a matrix of at least ", rows, " rows, got ", x.sym_sizes());
 }
 
-/// Rows of table [rows, heads] as [heads, ..].
+/// Rows of table [rows, heads] as [heads, ..], contiguous: kernels of attention take no bias whose
+/// keys are strided.
 at::Tensor look_up(const at::Tensor& table, const at::Tensor& rows) {
-  return at::embedding(table, rows).movedim(-1, 0);
+  return at::embedding(table, rows).movedim(-1, 0).contiguous();
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ struct Distances {
   Distances(std::int64_t num_queries, std::int64_t num_keys, std::int64_t first)
       : queries(num_queries), keys(num_keys), lowest(1 - num_queries - first) {}
   std::int64_t count() const { return queries + keys - 1; }
+  /// Of products by distance: those beyond count() belong to no pair of tokens. Products of
+  /// matrices whose rows are not multiples of 16 bytes take PyTorch's slow kernels on CUDA.
+  std::int64_t columns() const { return queries <= 1 ? count() : (count() + 7) / 8 * 8; }
   std::int64_t highest() const { return lowest + count() - 1; }
 
   std::int64_t queries;
@@ -32,23 +35,23 @@ struct Distances {
 
 std::int64_t int_of(const c10::SymInt& x) { return x.guard_int(__FILE__, __LINE__); }
 
-/// [.., queries, distances] to [.., queries, keys]: y[i, j] = x[i, j - i + queries - 1], which is a
+/// [.., queries, columns] to [.., queries, keys]: y[i, j] = x[i, j - i + queries - 1], which is a
 /// view of the flat rows with one element less each.
 at::Tensor shift_to_keys(const at::Tensor& x, const Distances& d) {
   if (d.queries <= 1) return x;
-  const std::int64_t width = d.count() - 1;
+  const std::int64_t width = d.columns() - 1;
   return x.flatten(-2)
       .narrow(-1, d.queries - 1, d.queries * width)
       .unflatten(-1, {d.queries, width})
       .narrow(-1, 0, d.keys);
 }
 
-/// The transpose: [.., queries, keys] to [.., queries, distances], 0 for distances without a key.
+/// The transpose: [.., queries, keys] to [.., queries, columns], 0 for distances without a key.
 at::Tensor shift_to_distances(const at::Tensor& x, const Distances& d) {
   if (d.queries <= 1) return x;
-  const at::Tensor rows = at::constant_pad_nd(x, {0, d.queries - 2});
+  const at::Tensor rows = at::constant_pad_nd(x, {0, d.columns() - 1 - d.keys});
   return at::constant_pad_nd(rows.flatten(-2), {d.queries - 1, 1})
-      .unflatten(-1, {d.queries, d.count()});
+      .unflatten(-1, {d.queries, d.columns()});
 }
 
 void check_vectors(std::string_view function, const at::Tensor& table,
@@ -59,7 +62,7 @@ void check_vectors(std::string_view function, const at::Tensor& table,
                     "], got ", table.sym_sizes(), " of ", table.scalar_type());
 }
 
-/// The vector of each distance, [distances, head_dim]. Repeated by expansion, whose gradient is a
+/// The vector of each distance, then zeros: [columns, head_dim]. Repeated by expansion, whose gradient is a
 /// sum in a fixed order.
 at::Tensor vectors_of(const at::Tensor& table, const Distances& d) {
   const std::int64_t farthest = int_of(table.sym_size(0)) / 2;
@@ -73,6 +76,8 @@ at::Tensor vectors_of(const at::Tensor& table, const Distances& d) {
   const std::int64_t between = d.count() - below - above;
   if (between > 0) parts.push_back(table.narrow(0, d.lowest + below + farthest, between));
   if (above > 0) parts.push_back(repeated(2 * farthest, above));
+  const std::int64_t rest = d.columns() - d.count();
+  if (rest > 0) parts.push_back(table.new_zeros({rest, table.size(1)}));
   return parts.size() == 1 ? parts[0] : at::cat(parts, 0);
 }
 
@@ -129,13 +134,13 @@ at::Tensor transformer_xl_bias(const at::Tensor& q, const at::Tensor& k, const a
   if (d.queries == 0 || d.keys == 0) return q.new_zeros({q.size(0), heads, d.queries, d.keys});
   // The paper's R_(i-j), from the largest i - j on.
   const at::Tensor i_minus_j =
-      at::arange(-d.lowest, -d.highest() - 1, -1, weight.options().dtype(at::kLong));
+      at::arange(-d.lowest, -d.lowest - d.columns(), -1, weight.options().dtype(at::kLong));
   const at::Tensor sinusoids = add_sinusoids(
-      at::zeros({d.count(), weight.size(1)}, weight.options()), {.positions = i_minus_j});
+      at::zeros({d.columns(), weight.size(1)}, weight.options()), {.positions = i_minus_j});
   const at::Tensor projected = at::matmul(sinusoids, weight.t())
                                    .unflatten(-1, {heads, head_dim})
                                    .transpose(0, 1)
-                                   .to(q.scalar_type());  // [heads, distances, head_dim]
+                                   .to(q.scalar_type());  // [heads, columns, head_dim]
   const at::Tensor queries = q + v.to(q.scalar_type()).unsqueeze(1);
   return shift_to_keys(at::matmul(queries, projected.transpose(-2, -1)), d) +
          key_scores(u.to(k.scalar_type()), k);

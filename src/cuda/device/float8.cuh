@@ -28,12 +28,19 @@ struct Float8 {
   template <int kCount>
   static __device__ __forceinline__ Packed<kCount> pack(const float (&v)[kCount],
                                                         const StoreParams& params) {
+    return params.format == __NV_E4M3 ? pack<kCount, __NV_E4M3>(v, params.scale)
+                                      : pack<kCount, __NV_E5M2>(v, params.scale);
+  }
+
+ private:
+  template <int kCount, __nv_fp8_interpretation_t kFormat>
+  static __device__ __forceinline__ Packed<kCount> pack(const float (&v)[kCount], float scale) {
     Packed<kCount> result;
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const auto two = [&](int k) -> std::uint32_t {
-        const float2 values{mul_rn(v[k], params.scale), mul_rn(v[k + 1], params.scale)};
-        return __nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, params.format);
+        const float2 values{mul_rn(v[k], scale), mul_rn(v[k + 1], scale)};
+        return __nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, kFormat);
       };
       result.words[i] = two(4 * i) | two(4 * i + 2) << 16;
     }

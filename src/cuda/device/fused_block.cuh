@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kMinBlocks)
   constexpr std::int32_t kHelpers = Config::kHelpers;
   constexpr bool kShared = Config::kWeights == WeightsIn::kShared;
   constexpr bool kStores = kStored != Stores::kNone;
-  constexpr std::int32_t kOperands = kShared ? kSharedWeights : kFusedVectorizedOperands;
-  static_assert(!kShared || !kStores);  // launches with a store have v, too
+  constexpr std::int32_t kOperands =
+      kShared && !kStores ? kSharedWeights : kFusedVectorizedOperands;
   constexpr std::uint32_t kPairs = Head::kCount * kLanes;
   constexpr std::int32_t kHeadDim = 2 * kPairs;
   extern __shared__ __align__(16) float memory[];  // cos, sin, then weights of the operands
