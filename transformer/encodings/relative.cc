@@ -62,8 +62,8 @@ void check_vectors(std::string_view function, const at::Tensor& table,
                     "], got ", table.sym_sizes(), " of ", table.scalar_type());
 }
 
-/// The vector of each distance, then zeros: [columns, head_dim]. Repeated by expansion, whose gradient is a
-/// sum in a fixed order.
+/// The vector of each distance, then zeros: [columns, head_dim]. Repeated by expansion, whose
+/// gradient is a sum in a fixed order.
 at::Tensor vectors_of(const at::Tensor& table, const Distances& d) {
   const std::int64_t farthest = int_of(table.sym_size(0)) / 2;
   const auto repeated = [&](std::int64_t row, std::int64_t times) {
