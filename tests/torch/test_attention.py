@@ -131,6 +131,17 @@ def test_bias(shape: tuple[int, ...], causal: bool, device: str) -> None:
     check(result, quadratic(*inputs, mask, bias), [*inputs, bias])
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_bias_with_strided_keys(causal: bool, device: str) -> None:
+    """Heads are adjacent in what a table of distances gives; kernels want adjacent keys."""
+    inputs = heads(device, 5, 6)
+    table = torch.randn(5, 6, 4, dtype=torch.float64, device=device, requires_grad=True)
+    bias = table.permute(2, 0, 1)
+    result = rt.attend(*inputs, bias=bias, causal=causal, first=1)
+    mask = visible(5, 6, first=1, causal=causal)
+    check(result, quadratic(*inputs, mask, bias), [*inputs, table])
+
+
 def test_queries_without_visible_keys_give_0(device: str) -> None:
     padding = torch.tensor([[False, False, True], [False, False, False]], device=device)
     for bias in [None, torch.zeros(3, 3, device=device, dtype=torch.float64)]:

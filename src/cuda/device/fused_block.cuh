@@ -16,7 +16,7 @@ namespace rotary::internal::cuda {
 
 /// Where threads find the norm's weights. In trials (docs/fused.md) one warp that reads them for
 /// its block was faster with hundreds of blocks, which read them at the same moment and presumably
-/// wait for one another; registers were faster with few blocks, and with a store.
+/// wait for one another, and with a store; registers were faster with few blocks.
 enum class WeightsIn : std::uint8_t {
   kRegisters,  // of every thread: weights of the elements' type
   kShared,     // read by one warp for each operand
